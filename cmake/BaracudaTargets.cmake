@@ -1,0 +1,98 @@
+# One function per kind of target; a folder's build file only lists its files.
+#
+#   baracuda_sources(FILE...)          baseline units of the library
+#   baracuda_isa_sources(FILE...)      units compiled once per instruction set, each into its own namespace
+#   baracuda_test(NAME FILE... [LIBRARIES ...])     a GoogleTest program, registered with CTest
+#   baracuda_bench(NAME FILE... [LIBRARIES ...])    a Google Benchmark program
+include_guard()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+# -O3 in Release; assertions stay out of it. RelWithDebInfo is the sanitizer build.
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+find_program(BARACUDA_CCACHE ccache)
+if(BARACUDA_CCACHE AND PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${BARACUDA_CCACHE})
+endif()
+find_package(Threads REQUIRED)
+
+# Contraction off: an fma stands in the formula or it does not happen (one formula, same bits everywhere).
+# -fwrapv: the integer lanes of a NaN may wrap. The two -fno keep selects vectorisable.
+add_library(baracuda_flags INTERFACE)
+target_include_directories(baracuda_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+target_compile_options(baracuda_flags INTERFACE -ffp-contract=off -fwrapv -fno-math-errno -fno-trapping-math
+  -Wall -Wextra $<$<BOOL:${BARACUDA_WERROR}>:-Werror> -Wno-unknown-pragmas
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-psabi> -fvisibility=hidden -fvisibility-inlines-hidden)
+target_link_libraries(baracuda_flags INTERFACE Threads::Threads)
+if(BARACUDA_SANITIZE)
+  target_compile_options(baracuda_flags INTERFACE -fsanitize=${BARACUDA_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(baracuda_flags INTERFACE -fsanitize=${BARACUDA_SANITIZE})
+endif()
+
+# Instruction sets: name and -march. avx512bf16 serves only units that ask for it (BF16 keyword).
+set(BARACUDA_ISAS portable avx2 avx512)
+set(BARACUDA_MARCH_portable x86-64)
+set(BARACUDA_MARCH_avx2 x86-64-v3)
+set(BARACUDA_MARCH_avx512 x86-64-v4)
+set(BARACUDA_MARCH_avx512bf16 x86-64-v4 -mavx512bf16)
+
+set_property(GLOBAL PROPERTY BARACUDA_SOURCES "")
+set_property(GLOBAL PROPERTY BARACUDA_OBJECTS "")
+
+function(baracuda_sources)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  set_property(GLOBAL APPEND PROPERTY BARACUDA_SOURCES ${ARGN})
+endfunction()
+
+function(baracuda_isa_sources)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "BF16" "" "")
+  set(isas ${BARACUDA_ISAS})
+  if(arg_BF16)
+    list(APPEND isas avx512bf16)
+  endif()
+  foreach(file IN LISTS arg_UNPARSED_ARGUMENTS)
+    get_filename_component(stem ${file} NAME_WE)
+    foreach(isa IN LISTS isas)
+      set(target ${stem}_${isa})
+      add_library(${target} OBJECT ${file})
+      target_link_libraries(${target} PRIVATE baracuda_flags)
+      # No exceptions or unwinding tables to mix between instruction sets; the loops need neither.
+      list(TRANSFORM BARACUDA_MARCH_${isa} REPLACE "^x86" "-march=x86" OUTPUT_VARIABLE march)
+      target_compile_options(${target} PRIVATE ${march} -fno-exceptions)
+      target_compile_definitions(${target} PRIVATE BARACUDA_ISA=${isa})
+      set_property(GLOBAL APPEND PROPERTY BARACUDA_OBJECTS $<TARGET_OBJECTS:${target}>)
+      set_property(GLOBAL APPEND PROPERTY BARACUDA_ISA_TARGETS ${target})
+    endforeach()
+  endforeach()
+endfunction()
+
+function(baracuda_test name)
+  if(NOT BARACUDA_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LIBRARIES")
+  find_package(GTest REQUIRED)
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE baracuda_static baracuda_testing baracuda_flags GTest::gtest_main ${arg_LIBRARIES})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 600)
+  endif()
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+function(baracuda_bench name)
+  if(NOT BARACUDA_BENCHMARKS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES")
+  find_package(benchmark REQUIRED)
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE baracuda_static baracuda_testing baracuda_flags benchmark::benchmark_main ${arg_LIBRARIES})
+endfunction()
