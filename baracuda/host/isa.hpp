@@ -23,14 +23,15 @@ void limit_isa(Isa at_most);
 
 }  // namespace baracuda
 
-// Declares the tables of every set beside the type that they share. For use at namespace baracuda.
+// Declares the tables of every set beside the type that they share. For use at namespace baracuda. Inline, because the
+// unit that defines a table opens its namespace that way.
 #define BARACUDA_ISA_TABLE(Type, table)              \
-  namespace portable { extern const Type table; }    \
-  namespace avx2 { extern const Type table; }        \
-  namespace avx512 { extern const Type table; }
+  inline namespace portable { extern const Type table; }    \
+  inline namespace avx2 { extern const Type table; }        \
+  inline namespace avx512 { extern const Type table; }
 #define BARACUDA_ISA_TABLE_BF16(Type, table)         \
   BARACUDA_ISA_TABLE(Type, table)                    \
-  namespace avx512bf16 { extern const Type table; }
+  inline namespace avx512bf16 { extern const Type table; }
 // The table to use on this machine. Units without an avx512bf16 variant use their avx512 one there.
 #define BARACUDA_ISA_PICK(table)                                         \
   (::baracuda::isa() >= ::baracuda::Isa::avx512 ? ::baracuda::avx512::table \
