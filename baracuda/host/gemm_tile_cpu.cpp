@@ -1,0 +1,304 @@
+// Micro-kernel and packing of gemm_tile.hpp, once per instruction set.
+//
+// The tile keeps mr x nr sums in registers: 8 x 2 vectors with AVX-512 (32 registers), 6 x 2 with AVX2 (16), 4 x 2
+// otherwise. A group of k costs 2 loads of B, mr broadcasts of A and 2 mr multiply-adds: 16 independent chains against a
+// latency of 4 (6 for the bf16 instruction), and 160 bytes from the caches in 16 cycles. 8 x 32 divides the 64 x 64 tiles
+// of attention. Each row of A has a pointer of its own, so A is never transposed: packing copies its rows, or its
+// columns, as they lie.
+#include <utility>
+#include "baracuda/host/gemm_tile.hpp"
+#include "baracuda/math/half.hpp"
+#if BARACUDA_VECTOR_BYTES
+#include <immintrin.h>
+#endif
+
+namespace baracuda::inline BARACUDA_ISA {
+namespace {
+
+#if BARACUDA_VECTOR_BYTES
+constexpr int kVectorBytes = BARACUDA_VECTOR_BYTES, kMr = BARACUDA_VECTOR_BYTES == 64 ? 8 : 6;
+#else
+constexpr int kVectorBytes = 16, kMr = 4;
+#endif
+constexpr int kNv = 2;
+
+BARACUDA_HD int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// W lanes of T, as a value and as memory of any alignment.
+template <class T> struct Lanes {
+  static constexpr int W = kVectorBytes / int(sizeof(T));
+  typedef T V __attribute__((vector_size(kVectorBytes)));
+  typedef T Memory __attribute__((vector_size(kVectorBytes), aligned(1), may_alias));
+};
+template <class T> using V = typename Lanes<T>::V;
+template <class T> BARACUDA_HD V<T> load(const void* p) { return *static_cast<const typename Lanes<T>::Memory*>(p); }
+template <class T> BARACUDA_HD void store(void* p, V<T> v) { *static_cast<typename Lanes<T>::Memory*>(p) = v; }
+
+// The first lanes of a vector of 4 or 8 byte elements; the others read as zero and are not touched in memory.
+#if BARACUDA_VECTOR_BYTES == 64
+using Mask = uint32_t;
+template <class T> BARACUDA_HD Mask mask(int lanes) { return (1u << lanes) - 1; }
+template <class T> BARACUDA_HD V<T> load(const void* p, Mask m) {
+  if constexpr (sizeof(T) == 4) return V<T>(_mm512_maskz_loadu_epi32(__mmask16(m), p));
+  else return V<T>(_mm512_maskz_loadu_epi64(__mmask8(m), p));
+}
+template <class T> BARACUDA_HD void store(void* p, Mask m, V<T> v) {
+  if constexpr (sizeof(T) == 4) _mm512_mask_storeu_epi32(p, __mmask16(m), __m512i(v));
+  else _mm512_mask_storeu_epi64(p, __mmask8(m), __m512i(v));
+}
+#elif BARACUDA_VECTOR_BYTES == 32
+using Mask = __m256i;
+template <class T> BARACUDA_HD Mask mask(int lanes) {
+  if constexpr (sizeof(T) == 4) return _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  else return _mm256_cmpgt_epi64(_mm256_set1_epi64x(lanes), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+template <class T> BARACUDA_HD V<T> load(const void* p, Mask m) {
+  if constexpr (sizeof(T) == 4) return V<T>(_mm256_maskload_ps((const float*)p, m));
+  else return V<T>(_mm256_maskload_pd((const double*)p, m));
+}
+template <class T> BARACUDA_HD void store(void* p, Mask m, V<T> v) {
+  if constexpr (sizeof(T) == 4) _mm256_maskstore_ps((float*)p, m, __m256(v));
+  else _mm256_maskstore_pd((double*)p, m, __m256d(v));
+}
+#else
+using Mask = int;
+template <class T> BARACUDA_HD Mask mask(int lanes) { return lanes; }
+template <class T> BARACUDA_HD V<T> load(const void* p, Mask m) {
+  V<T> v = {};
+  for (int i = 0; i < Lanes<T>::W; ++i) if (i < m) v[i] = static_cast<const T*>(p)[i];
+  return v;
+}
+template <class T> BARACUDA_HD void store(void* p, Mask m, V<T> v) {
+  for (int i = 0; i < Lanes<T>::W; ++i) if (i < m) static_cast<T*>(p)[i] = v[i];
+}
+#endif
+
+// What the micro-kernel multiplies. Element: as packed; Group: kGroup of them, one lane of B's vector.
+template <class T> struct Single {
+  using Element = T;
+  using Group = T;
+  using Sum = T;
+  static constexpr int kGroup = 1;
+  static V<T> BARACUDA_HD fma(V<T> a, V<T> b, V<T> c) {
+#if BARACUDA_VECTOR_BYTES
+    if constexpr (sizeof(T) == 4) return V<T>(BARACUDA_VECTOR_OP(fmadd_ps)(a, b, c));
+    else return V<T>(BARACUDA_VECTOR_OP(fmadd_pd)(a, b, c));
+#else
+    return a * b + c;
+#endif
+  }
+};
+#if defined(__AVX512BF16__)
+struct Bf16Pairs {
+  using Element = bf16;
+  using Group = int32_t;
+  using Sum = float;
+  static constexpr int kGroup = 2;
+  static V<float> BARACUDA_HD fma(V<int32_t> a, V<int32_t> b, V<float> c) {
+    return V<float>(_mm512_dpbf16_ps(__m512(c), (__m512bh)(__m512i)a, (__m512bh)(__m512i)b));
+  }
+};
+#endif
+
+// One mr x nr tile. `mask` holds the lanes of the last vector when Part. Strides in groups of k or elements as in
+// TileA and TileB.
+template <class K, int MR, int NV, bool Part>
+void micro(const TileParams& p, const typename K::Element* a, const typename K::Element* b, typename K::Sum* c, int lanes) {
+  using E = typename K::Element;
+  using G = typename K::Group;
+  using S = typename K::Sum;
+  constexpr int W = Lanes<S>::W, kG = K::kGroup;
+  const Mask last = mask<S>(Part ? lanes : 0);
+  const E* row[MR];
+  V<S> sum[MR][NV];
+  for (int i = 0; i < MR; ++i) {
+    row[i] = a + i * p.a.row;
+    __builtin_prefetch(c + i * p.c_row, 1);
+    for (int v = 0; v < NV; ++v) sum[i][v] = V<S>{};
+  }
+  const int64_t step_a = p.a.k, step_b = p.b.k;
+  int64_t offset = 0;
+  for (int64_t g = 0; g < p.groups; ++g) {
+    V<G> bv[NV];
+    for (int v = 0; v < NV; ++v) bv[v] = Part && v == NV - 1 ? load<G>(b + v * W * kG, last) : load<G>(b + v * W * kG);
+    for (int i = 0; i < MR; ++i) {
+      G each;
+      __builtin_memcpy(&each, row[i] + offset, sizeof each);
+      const V<G> av = each - V<G>{};
+      for (int v = 0; v < NV; ++v) sum[i][v] = K::fma(av, bv[v], sum[i][v]);
+    }
+    offset += step_a;
+    b += step_b;
+  }
+  for (int i = 0; i < MR; ++i)
+    for (int v = 0; v < NV; ++v) {
+      S* y = c + i * p.c_row + v * W;
+      if (Part && v == NV - 1) store<S>(y, last, p.accumulate ? load<S>(y, last) + sum[i][v] : sum[i][v]);
+      else store<S>(y, p.accumulate ? load<S>(y) + sum[i][v] : sum[i][v]);
+    }
+}
+
+template <class K> using Micro = void (*)(const TileParams&, const typename K::Element*, const typename K::Element*, typename K::Sum*, int);
+// By rows - 1, and by vectors: NV full, then 1 ... NV with a masked last one.
+template <class K, int MR> struct MicroRow {
+  static constexpr Micro<K> of[1 + kNv] = {micro<K, MR, kNv, false>, micro<K, MR, 1, true>, micro<K, MR, 2, true>};
+};
+template <class K> constexpr const Micro<K>* kMicro[8] = {
+    MicroRow<K, 1>::of, MicroRow<K, 2>::of, MicroRow<K, 3>::of, MicroRow<K, 4>::of,
+    MicroRow<K, kMr >= 5 ? 5 : 4>::of, MicroRow<K, kMr >= 6 ? 6 : 4>::of,
+    MicroRow<K, kMr >= 7 ? 7 : 4>::of, MicroRow<K, kMr >= 8 ? 8 : 4>::of};
+
+// A panel of B stays in the first cache while all rows of A pass.
+template <class K> void tile(const TileParams& p) {
+  using E = typename K::Element;
+  using S = typename K::Sum;
+  constexpr int W = Lanes<S>::W, nr = kNv * W;
+  for (int64_t j = 0; j < p.n; j += nr) {
+    const int cols = int(least(nr, p.n - j)), vectors = (cols + W - 1) / W, lanes = cols - (vectors - 1) * W;
+    const int kind = cols == nr ? 0 : vectors;
+    const E* b = static_cast<const E*>(p.b.p) + j / nr * p.b.panel;
+    for (int64_t i = 0; i < p.m; i += kMr) {
+      const E* a = static_cast<const E*>(p.a.p) + i / kMr * p.a.panel;
+      kMicro<K>[least(kMr, p.m - i) - 1][kind](p, a, b, static_cast<S*>(p.c) + i * p.c_row + j, lanes);
+    }
+  }
+}
+
+// --- packing. A Group of the packed type from elements of type X: one value, or two rounded to bf16 side by side.
+template <class To, class X> BARACUDA_HD To convert_to(X x) {
+  if constexpr (std::is_same_v<To, X>) return x;
+  else if constexpr (std::is_same_v<To, float>) return to_float(x);
+  else return from_float<To>(to_float(x));
+}
+// `n` neighbours of X to neighbours of the packed element.
+template <class To, class X> BARACUDA_HD void convert_run(const X* x, To* y, int64_t n) {
+  int64_t i = 0;
+  if constexpr (std::is_same_v<To, X>) { __builtin_memcpy(y, x, size_t(n) * sizeof(X)); return; }
+#if BARACUDA_VECTOR_BYTES == 64
+  if constexpr (std::is_same_v<X, f16>)
+    for (; i + 16 <= n; i += 16) store<float>(y + i, V<float>(_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(x + i)))));
+#elif BARACUDA_VECTOR_BYTES == 32
+  if constexpr (std::is_same_v<X, f16>)
+    for (; i + 8 <= n; i += 8) store<float>(y + i, V<float>(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(x + i)))));
+#endif
+#if defined(__AVX512BF16__)
+  if constexpr (std::is_same_v<To, bf16>)
+    for (; i + 16 <= n; i += 16) _mm256_storeu_si256((__m256i*)(y + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + i)));
+#endif
+  for (; i < n; ++i) y[i] = convert_to<To>(x[i]);
+}
+template <class X> BARACUDA_HD const X& at(const PackSource& s, int64_t o, int64_t k) {
+  return static_cast<const X*>(s.p)[o * s.outer + k * s.k_stride];
+}
+
+template <class K, class X> TileA pack_a(const PackSource& s, void* out) {
+  using E = typename K::Element;
+  constexpr int kG = K::kGroup;
+  const int64_t groups = (s.k_n + kG - 1) / kG, width = groups * kG;
+  E* y = static_cast<E*>(out);
+  if (s.outer == 1 && s.k_stride != 1) {  // columns as they lie: panels of [group][mr][kG]
+    for (int64_t g = 0; g < groups; ++g)
+      for (int64_t i = 0; i < s.outer_n; i += kMr) {
+        E* to = y + i * width + g * kMr * kG;
+        const int rows = int(least(kMr, s.outer_n - i));
+        const X* x = &at<X>(s, i, g * kG);
+        if constexpr (kG == 1) {
+          if (rows == kMr) { for (int r = 0; r < kMr; ++r) to[r] = convert_to<E>(x[r]); }
+          else for (int r = 0; r < rows; ++r) to[r] = convert_to<E>(x[r]);
+        } else {
+          const bool pair = g * kG + 1 < s.k_n;
+          for (int r = 0; r < rows; ++r) to[2 * r] = convert_to<E>(x[r]), to[2 * r + 1] = pair ? convert_to<E>(x[r + s.k_stride]) : E{};
+        }
+      }
+    return {out, kG, kMr * kG, kMr * width};
+  }
+  const int64_t pitch = width + 64 / int64_t(sizeof(E));
+  for (int64_t i = 0; i < s.outer_n; ++i) {
+    E* to = y + i * pitch;
+    if (s.k_stride == 1) convert_run(&at<X>(s, i, 0), to, s.k_n);
+    else for (int64_t k = 0; k < s.k_n; ++k) to[k] = convert_to<E>(at<X>(s, i, k));
+    for (int64_t k = s.k_n; k < width; ++k) to[k] = E{};
+  }
+  return {out, pitch, kG, kMr * pitch};
+}
+
+// W x W transpose of one-group lanes: log2(W) rounds of exchanges between rows `step` apart.
+template <int Step, class T, int... I> BARACUDA_HD void exchange(V<T>& a, V<T>& b, std::integer_sequence<int, I...>) {
+  constexpr int W = Lanes<T>::W;
+  const V<T> low = __builtin_shufflevector(a, b, (I & Step ? W + I - Step : I)...);
+  b = __builtin_shufflevector(a, b, (I & Step ? W + I : I + Step)...);
+  a = low;
+}
+template <class T, int Step = 1> BARACUDA_HD void transpose(V<T>* r) {
+  constexpr int W = Lanes<T>::W;
+  for (int i = 0; i < W; ++i)
+    if (!(i & Step)) exchange<Step, T>(r[i], r[i + Step], std::make_integer_sequence<int, W>{});
+  if constexpr (2 * Step < W) transpose<T, 2 * Step>(r);
+}
+// W groups of one column, k ascending.
+template <class K, class X> BARACUDA_HD V<typename K::Group> column(const X* x) {
+  using E = typename K::Element;
+  using G = typename K::Group;
+  if constexpr (std::is_same_v<E, X>) return load<G>(x);
+  else {
+    E y[Lanes<G>::W * K::kGroup];
+    convert_run(x, y, Lanes<G>::W * K::kGroup);
+    return load<G>(y);
+  }
+}
+
+template <class K, class X> TileB pack_b(const PackSource& s, void* out) {
+  using E = typename K::Element;
+  using G = typename K::Group;
+  constexpr int kG = K::kGroup, W = Lanes<G>::W, nr = kNv * W;
+  const int64_t groups = (s.k_n + kG - 1) / kG, width = groups * kG, whole = s.k_n / kG;
+  E* y = static_cast<E*>(out);
+  const bool rows = s.outer == 1, columns = s.k_stride == 1 && !rows;
+  for (int64_t j = 0; j < s.outer_n; j += nr) {
+    E* panel = y + j * width;
+    const int cols = int(least(nr, s.outer_n - j));
+    int64_t g = 0;
+    if (cols == nr && rows)
+      for (; g < whole; ++g) {
+        const X* x = &at<X>(s, j, g * kG);
+        E* to = panel + g * nr * kG;
+        if constexpr (kG == 1) convert_run(x, to, nr);
+        else for (int c = 0; c < nr; ++c) to[2 * c] = convert_to<E>(x[c]), to[2 * c + 1] = convert_to<E>(x[c + s.k_stride]);
+      }
+    if (cols == nr && columns)
+      for (; g + W <= whole; g += W)
+        for (int c = 0; c < nr; c += W) {
+          V<G> r[W];
+          for (int i = 0; i < W; ++i) r[i] = column<K>(&at<X>(s, j + c + i, g * kG));
+          transpose<G>(r);
+          for (int i = 0; i < W; ++i) store<G>(panel + ((g + i) * nr + c) * kG, r[i]);
+        }
+    for (; g < groups; ++g)
+      for (int c = 0; c < nr; ++c)
+        for (int e = 0; e < kG; ++e)
+          panel[(g * nr + c) * kG + e] = c < cols && g * kG + e < s.k_n ? convert_to<E>(at<X>(s, j + c, g * kG + e)) : E{};
+  }
+  return {out, nr * kG, nr * width};
+}
+
+template <class K, class X> constexpr TileKernel kernel() {
+  using E = typename K::Element;
+  using S = typename K::Sum;
+  return {kDTypeOf<E>, kMr, kNv * Lanes<S>::W, K::kGroup, int(sizeof(E)), tile<K>, pack_a<K, X>, pack_b<K, X>, pack_a<K, S>, pack_b<K, S>};
+}
+constexpr GemmTiles make_tiles() {
+  GemmTiles t;
+  t.of[DType::f32] = kernel<Single<float>, float>();
+  t.of[DType::f64] = kernel<Single<double>, double>();
+  t.of[DType::f16] = kernel<Single<float>, f16>();
+#if defined(__AVX512BF16__)
+  t.of[DType::bf16] = kernel<Bf16Pairs, bf16>();
+#else
+  t.of[DType::bf16] = kernel<Single<float>, bf16>();
+#endif
+  return t;
+}
+
+}  // namespace
+extern constinit const GemmTiles gemm_tiles_table = make_tiles();
+}  // namespace baracuda::inline BARACUDA_ISA
