@@ -1,0 +1,66 @@
+#pragma once
+// Gated activations: y = act(gate) * up, elementwise, and their gradients (Shazeer, "GLU Variants Improve Transformer",
+// 2020). A packed [.., 2 n] tensor is served by two views of it. torch's glu(x) is gate = second half, up = first half.
+//
+// Shapes: gate, up, y and their gradients all have `shape`; any strides, also zero for inputs. Dtypes: f16 bf16 f32 f64.
+// In place: y may be gate or up, dgate and dup may be gate and up, where the strides are equal; partial overlap is not
+// allowed. Extremes: silu and sigmoid neither overflow nor lose the tail (exp(-|x|)); NaN in either input gives NaN.
+// Numerics: computed in f32 (f64 for f64), rounded once. Workspace: none. Guarantee: deterministic, batch invariant.
+#include <span>
+#include "baracuda/core/plan.hpp"
+
+namespace baracuda {
+
+enum class GatedKind : uint8_t {
+  swiglu,      // silu(gate) * up
+  geglu,       // gelu(gate) * up, gelu(x) = x Phi(x)
+  geglu_tanh,  // the tanh approximation of gelu
+  reglu,       // relu(gate) * up; the gradient at 0 is 0
+  glu,         // sigmoid(gate) * up
+};
+constexpr std::array<std::string_view, 5> enum_names(GatedKind) { return {"swiglu", "geglu", "geglu_tanh", "reglu", "glu"}; }
+
+struct GatedDescriptor {
+  GatedKind kind = GatedKind::swiglu;
+  DType dtype = DType::f32;
+  Shape shape;
+  static constexpr auto fields() {
+    return std::tuple(field("kind", &GatedDescriptor::kind, "activation of the gate"),
+                      field("dtype", &GatedDescriptor::dtype, "of every tensor"),
+                      field("shape", &GatedDescriptor::shape, "of every tensor"));
+  }
+};
+
+struct Gated {
+  static constexpr std::string_view name = "gated", category = "gated", summary = "y = act(gate) * up";
+  using Descriptor = GatedDescriptor;
+  struct Args {
+    TensorView gate, up, y;
+    static constexpr auto args() {
+      return std::tuple(arg("gate", &Args::gate, Role::in), arg("up", &Args::up, Role::in), arg("y", &Args::y, Role::out));
+    }
+  };
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<Gated>> kernels();
+};
+using GatedPlan = Plan<Gated>;
+
+// dgate = dy * up * act'(gate), dup = dy * act(gate). Either output may be absent.
+struct GatedBackward {
+  static constexpr std::string_view name = "gated_backward", category = "gated", summary = "gradients of gated";
+  using Descriptor = GatedDescriptor;
+  struct Args {
+    TensorView dy, gate, up, dgate, dup;
+    static constexpr auto args() {
+      return std::tuple(arg("dy", &Args::dy, Role::in), arg("gate", &Args::gate, Role::in), arg("up", &Args::up, Role::in),
+                        arg("dgate", &Args::dgate, Role::optional_out), arg("dup", &Args::dup, Role::optional_out));
+    }
+  };
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<GatedBackward>> kernels();
+};
+using GatedBackwardPlan = Plan<GatedBackward>;
+
+}  // namespace baracuda

@@ -1,0 +1,60 @@
+// y = act(gate) up; dgate = dy up act'(gate), dup = dy act(gate). Three streams forward, five backward; the floor is
+// memory bandwidth for f32 and f64, arithmetic (erf, exp) for halves. Blocks of 256 elements: a dense block is used where
+// it lies, a strided one or a tail goes through a buffer on the stack.
+#include "baracuda/math/element.hpp"
+#include "baracuda/ops/gated/gated_cpu.hpp"
+#include "baracuda/ops/gated/gated_math.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+
+constexpr int kBlock = 256;
+
+template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& p, F f) {
+  constexpr int N = kLanes<Acc<T>>;
+  alignas(64) T buffer[kIn + kOut][kBlock] = {};
+  for (int64_t i = 0; i < p.n; i += kBlock) {
+    const int m = p.n - i < kBlock ? int(p.n - i) : kBlock;
+    const T* in[kIn];
+    T* out[kOut];
+    for (int k = 0; k < kIn; ++k) {
+      const T* from = static_cast<const T*>(p.in[k]) + i * p.in_stride[k];
+      const bool direct = p.in_stride[k] == 1 && m == kBlock;
+      in[k] = direct ? from : buffer[k];
+      if (!direct) for (int j = 0; j < m; ++j) buffer[k][j] = from[j * p.in_stride[k]];
+    }
+    for (int k = 0; k < kOut; ++k) {
+      const bool direct = p.out[k] && p.out_stride[k] == 1 && m == kBlock;
+      out[k] = direct ? static_cast<T*>(p.out[k]) + i : buffer[kIn + k];
+    }
+    for (int j = 0; j < kBlock; j += N) {
+      if (j >= m) break;
+      Pack<Acc<T>, N> x[kIn], y[kOut];
+      for (int k = 0; k < kIn; ++k) x[k] = load<N>(in[k] + j);
+      f(x, y);
+      for (int k = 0; k < kOut; ++k) store<T, N>(out[k] + j, y[k]);
+    }
+    for (int k = 0; k < kOut; ++k)
+      if (p.out[k] && out[k] == buffer[kIn + k]) {
+        T* to = static_cast<T*>(p.out[k]) + i * p.out_stride[k];
+        for (int j = 0; j < m; ++j) to[j * p.out_stride[k]] = buffer[kIn + k][j];
+      }
+  }
+}
+template <class Act, class T> void forward(const GatedPiece& p) {
+  map_piece<T, 2, 1>(p, [](const auto* x, auto* y) { y[0] = gated::Gate<Act>::fwd(x[0], x[1]); });
+}
+template <class Act, class T> void backward(const GatedPiece& p) {
+  map_piece<T, 3, 2>(p, [](const auto* x, auto* y) { gated::Gate<Act>::bwd(x[0], x[1], x[2], y[0], y[1]); });
+}
+template <class... Act> constexpr GatedKernels make(gated::Acts<Act...>) {
+  static_assert(sizeof...(Act) == kGatedKinds);
+  return {{by_dtype<void (*)(const GatedPiece&)>(Floating{}, []<class T>() { return &forward<Act, T>; })...},
+          {by_dtype<void (*)(const GatedPiece&)>(Floating{}, []<class T>() { return &backward<Act, T>; })...}};
+}
+
+}  // namespace
+extern constexpr GatedKernels gated_kernels = make(gated::GatedActs{});
+}  // namespace BARACUDA_ISA
+}  // namespace baracuda

@@ -1,0 +1,19 @@
+#pragma once
+// What the instruction-set units of the family export: one loop per kind and dtype, over a piece of a row.
+#include "baracuda/core/dtype.hpp"
+#include "baracuda/host/isa.hpp"
+
+namespace baracuda {
+
+inline constexpr int kGatedKinds = 5;
+struct GatedPiece {
+  const void* in[3];      // forward: gate up; backward: dy gate up
+  void* out[2];           // forward: y; backward: dgate dup, null where not wanted
+  int64_t in_stride[3], out_stride[2], n;
+};
+struct GatedKernels {
+  ByDType<void (*)(const GatedPiece&)> forward[kGatedKinds], backward[kGatedKinds];
+};
+BARACUDA_ISA_TABLE(GatedKernels, gated_kernels)
+
+}  // namespace baracuda
