@@ -1,0 +1,158 @@
+#pragma once
+// Elements in memory and their way into a Pack and back: load<N>(p), store<T, N>(p, x), and load_tail / store_tail for
+// the last `count` lanes, which touch no byte beyond them. f16 and bf16 compute in float and are rounded once, to nearest
+// even, at the store. The bit tricks serve every path; F16C is only faster (equal for all 2^32 floats). vcvtneps2bf16 is
+// not used: it flushes subnormals.
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "baracuda/core/dtype.hpp"
+#include "baracuda/math/half.hpp"
+#include "baracuda/math/pack.hpp"
+
+namespace baracuda::inline BARACUDA_ISA {
+
+template <class T> inline constexpr bool kIsF16 = std::is_same_v<T, f16>;
+template <class T> inline constexpr bool kIsHalf = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+// The pack that an element type of storage computes in, at full width.
+template <class T> using PackOf = Pack<Acc<T>, kLanes<Acc<T>>>;
+
+template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> load(const T* p) {
+  using V = Pack<Acc<T>, N>;
+  using B = typename V::Bits;
+  if constexpr (N == 1) {  // no memcpy here: CUDA would load byte by byte
+    if constexpr (kIsHalf<T>) return V::of(to_float(*p));
+    else return V::of(*p);
+  } else if constexpr (!kIsHalf<T>) {
+    V x;
+    __builtin_memcpy(&x.v, p, sizeof x.v);
+    return x;
+  }
+#if BARACUDA_VECTOR_BYTES == 64
+  else if constexpr (V::kVector && kIsF16<T>)
+    return V::of(Raw<float, N>(_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p))));
+  else if constexpr (V::kVector)
+    return V::from_bits(B(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p))) << 16);
+#elif BARACUDA_VECTOR_BYTES == 32
+  else if constexpr (V::kVector && kIsF16<T>)
+    return V::of(Raw<float, N>(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p))));
+  else if constexpr (V::kVector)
+    return V::from_bits(B(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p))) << 16);
+#endif
+  else {
+    Raw<uint16_t, N> h;
+    __builtin_memcpy(&h, p, sizeof h);
+    const B wide = __builtin_convertvector(h, B);
+    if constexpr (!kIsF16<T>) return V::from_bits(wide << 16);
+    const B magnitude = (wide & 0x7fff) << 13, special = magnitude | 0x70000000;  // inf and NaN keep their payload
+    const V x = V::from_bits(magnitude) * 0x1p112;                                // exact, subnormals included
+    return V::from_bits((magnitude >= 0x0f800000 ? special : bits(x)) | (wide & 0x8000) << 16);
+  }
+}
+
+// Halves in the low 16 bits of each lane.
+template <class T, int N> BARACUDA_HD typename Pack<float, N>::Bits half_bits(Pack<float, N> x) {
+  using V = Pack<float, N>;
+  using B = typename V::Bits;
+  const B u = bits(x), a = u & 0x7fffffff;
+  if constexpr (!kIsF16<T>) {
+    const B rounded = ((u + 0x7fff + ((u >> 16) & 1)) >> 16) & 0xffff, nan = ((u >> 16) & 0xffff) | 0x40;
+    return a > 0x7f800000 ? nan : rounded;
+  } else {
+    const B t = a - (112 << 23), normal = (t + 0xfff + ((t >> 13) & 1)) >> 13;
+    const B small = bits(abs(x) + 0.5) - 0x3f000000;  // an ulp of 0.5 is an f16 subnormal: the addition rounds
+    const B nan = 0x7e00 | ((a >> 13) & 0x3ff), inf = a - a + 0x7c00;
+    const B r = a < 0x38800000 ? small : a < 0x47800000 ? normal : a <= 0x7f800000 ? inf : nan;
+    return r | ((u >> 16) & 0x8000);
+  }
+}
+template <class T, int N> BARACUDA_HD void store(T* p, Pack<Acc<T>, N> x) {
+  if constexpr (N == 1) {
+    if constexpr (kIsHalf<T>) *p = from_float<T>(x.v);
+    else *p = x.v;
+  } else if constexpr (!kIsHalf<T>) __builtin_memcpy(p, &x.v, sizeof x.v);
+#if BARACUDA_VECTOR_BYTES == 64
+  else if constexpr (Pack<float, N>::kVector && kIsF16<T>)  // 0: to nearest even
+    _mm256_storeu_si256((__m256i*)p, _mm512_cvtps_ph(__m512(x.v), 0));
+  else if constexpr (Pack<float, N>::kVector)
+    _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(__m512i(half_bits<T>(x))));
+#elif BARACUDA_VECTOR_BYTES == 32
+  else if constexpr (Pack<float, N>::kVector && kIsF16<T>) _mm_storeu_si128((__m128i*)p, _mm256_cvtps_ph(__m256(x.v), 0));
+#endif
+  else {
+    const auto h = __builtin_convertvector(half_bits<T>(x), Raw<uint16_t, N>);
+    __builtin_memcpy(p, &h, sizeof h);
+  }
+}
+
+// The first `count` lanes, 0 <= count <= N; the others are `fill` (loads) or not written (stores).
+template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> load_tail(const T* p, int count, double fill = 0) {
+  using V = Pack<Acc<T>, N>;
+  if constexpr (N == 1) return count > 0 ? load<1>(p) : V(fill);
+#if BARACUDA_VECTOR_BYTES == 64
+  else if constexpr (V::kVector && std::is_same_v<T, float>)
+    return V::of(Raw<T, N>(_mm512_mask_loadu_ps(__m512(V(fill).v), __mmask16((1u << count) - 1), p)));
+  else if constexpr (V::kVector && std::is_same_v<T, double>)
+    return V::of(Raw<T, N>(_mm512_mask_loadu_pd(__m512d(V(fill).v), __mmask8((1u << count) - 1), p)));
+  else if constexpr (V::kVector) {
+    alignas(32) T buffer[N];
+    _mm256_store_si256((__m256i*)buffer, _mm256_maskz_loadu_epi16(__mmask16((1u << count) - 1), p));
+    const V x = load<N>(buffer);
+    return V::of(Raw<float, N>(_mm512_mask_mov_ps(__m512(V(fill).v), __mmask16((1u << count) - 1), __m512(x.v))));
+  }
+#endif
+  else {
+    V x = fill;
+    for (int i = 0; i < count; ++i) x.set_lane(i, load<1>(p + i).v);
+    return x;
+  }
+}
+template <class T, int N> BARACUDA_HD void store_tail(T* p, Pack<Acc<T>, N> x, int count) {
+  if constexpr (N == 1) {
+    if (count > 0) store<T, 1>(p, x);
+  }
+#if BARACUDA_VECTOR_BYTES == 64
+  else if constexpr (Pack<Acc<T>, N>::kVector && std::is_same_v<T, float>)
+    _mm512_mask_storeu_ps(p, __mmask16((1u << count) - 1), __m512(x.v));
+  else if constexpr (Pack<Acc<T>, N>::kVector && std::is_same_v<T, double>)
+    _mm512_mask_storeu_pd(p, __mmask8((1u << count) - 1), __m512d(x.v));
+  else if constexpr (Pack<Acc<T>, N>::kVector) {
+    alignas(32) T buffer[N];
+    store<T, N>(buffer, x);
+    _mm256_mask_storeu_epi16(p, __mmask16((1u << count) - 1), _mm256_load_si256((const __m256i*)buffer));
+  }
+#endif
+  else {
+    alignas(64) T buffer[N];
+    store<T, N>(buffer, x);
+    for (int i = 0; i < count; ++i) p[i] = buffer[i];
+  }
+}
+
+// One element of any dtype to another, as a cast op means it: floats are rounded once to nearest even, floats to
+// integers are cut towards zero, saturate, and take NaN to 0 (so does CUDA), integers wrap, bool is "not zero".
+template <class To, class From> BARACUDA_HD To cast_element(From x) {
+  if constexpr (std::is_same_v<To, From>) return x;
+  else if constexpr (kIsHalf<From>) return cast_element<To>(to_float(x));
+  else if constexpr (std::is_same_v<To, bool>) return x != 0;
+  else if constexpr (kIsHalf<To>) {
+    if constexpr (std::is_same_v<From, float>) return from_float<To>(x);
+    else if constexpr (sizeof(From) < 8 || std::is_same_v<From, double>) return from_double<To>(double(x));
+    else {  // 64-bit integers: any bit below the 53 that a double keeps is folded into the last one
+      const uint64_t m = x < 0 ? 0 - uint64_t(x) : uint64_t(x);
+      const uint64_t kept = m >> 53 ? (m >> 11 | uint64_t((m & 0x7ff) != 0)) : m;
+      const double d = double(int64_t(kept)) * (m >> 53 ? 0x1p11 : 1.0);
+      return from_double<To>(x < 0 ? -d : d);
+    }
+  } else if constexpr (std::is_floating_point_v<To> || std::is_integral_v<From>) return To(x);
+  else {
+    constexpr To lo = std::numeric_limits<To>::min(), hi = std::numeric_limits<To>::max();
+    if (x != x) return To(0);
+    if (x <= From(lo)) return lo;
+    if (x >= From(hi)) return hi;  // From(hi) may round up to the first value out of range: still hi
+    return To(x);
+  }
+}
+
+}  // namespace baracuda
