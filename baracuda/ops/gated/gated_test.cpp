@@ -1,0 +1,171 @@
+#include "baracuda/ops/gated/gated.hpp"
+#include <cmath>
+#include "baracuda/host/isa.hpp"
+#include "baracuda/math/dual.hpp"
+#include "baracuda/ops/gated/gated_math.hpp"
+#include "baracuda/testing/plan_checks.hpp"
+
+namespace baracuda {
+namespace {
+
+using namespace testing;
+
+constexpr DType kDTypesHere[] = {DType::f16, DType::bf16, DType::f32, DType::f64};
+
+// The oracle: libm in double, from the definition.
+double act(GatedKind kind, double x) {
+  switch (kind) {
+    case GatedKind::swiglu: return x / (1 + std::exp(-x));
+    case GatedKind::geglu: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case GatedKind::geglu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case GatedKind::reglu: return std::isnan(x) ? x : x > 0 ? x : 0;
+    case GatedKind::glu: return 1 / (1 + std::exp(-x));
+  }
+  return NAN;
+}
+double slope(GatedKind kind, double x) {
+  const double s = 1 / (1 + std::exp(-x));
+  switch (kind) {
+    case GatedKind::swiglu: return s * (1 + x * (1 - s));
+    case GatedKind::geglu: return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI);
+    case GatedKind::geglu_tanh: {
+      const double c = std::sqrt(2 / M_PI), t = std::tanh(c * (x + 0.044715 * x * x * x));
+      return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+    }
+    case GatedKind::reglu: return x > 0;
+    case GatedKind::glu: return s * (1 - s);
+  }
+  return NAN;
+}
+// gelu's formula adds 1 to an erf near -1: its error is that of the sum, so it is judged against |x| rather than the
+// tiny result (and erf's and exp's own 2.5 ulp bounds come on top).
+struct Case { GatedKind kind; DType dtype; Shape shape; Layout layout; };
+void check_values(const Case& c) {
+  SCOPED_TRACE(text(enum_name(c.kind), " ", c.dtype, " ", c.shape, " layout ", int(c.layout)));
+  const GatedDescriptor d{c.kind, c.dtype, c.shape};
+  const Tensor gate = Tensor::normal(c.dtype, c.shape, 1, 0, 3, c.layout), up = Tensor::normal(c.dtype, c.shape, 2, 0, 1, c.layout),
+               dy = Tensor::normal(c.dtype, c.shape, 3);
+  Tensor y(c.dtype, c.shape, c.layout), dgate(c.dtype, c.shape, c.layout), dup(c.dtype, c.shape);
+  ASSERT_OK(run_plan<Gated>(d, {gate, up, y}));
+  ASSERT_OK(run_plan<GatedBackward>(d, {dy, gate, up, dgate, dup}));
+  std::vector<double> want_y, want_gate, want_up, scale_y, scale_gate, scale_up;
+  for (int64_t i = 0; i < c.shape.numel(); ++i) {
+    const double g = gate.at(i), u = up.at(i), e = dy.at(i);
+    want_y.push_back(act(c.kind, g) * u), scale_y.push_back(std::fabs(g * u));
+    want_gate.push_back(e * u * slope(c.kind, g)), scale_gate.push_back(std::fabs(e * u) * (1 + std::fabs(g)));
+    want_up.push_back(e * act(c.kind, g)), scale_up.push_back(std::fabs(e * g));
+  }
+  EXPECT_CLOSE(y, want_y, {.ulps = 1}, &scale_y);
+  EXPECT_CLOSE(dgate, want_gate, {.ulps = 1}, &scale_gate);
+  EXPECT_CLOSE(dup, want_up, {.ulps = 1}, &scale_up);
+  EXPECT_TRUE(y.guards_intact() && dgate.guards_intact() && dup.guards_intact());
+}
+
+TEST(Gated, ValuesForEveryKindAndDtype) {
+  for (int kind = 0; kind < 5; ++kind)
+    for (DType t : kDTypesHere) check_values({GatedKind(kind), t, {7, 301}, Layout::dense});
+}
+TEST(Gated, ShapesAndStrides) {
+  for (Layout layout : {Layout::dense, Layout::padded, Layout::transposed, Layout::reversed, Layout::outer_reversed, Layout::every_other})
+    for (const Shape& shape : {Shape{}, Shape{1}, Shape{0, 3}, Shape{15}, Shape{257}, Shape{3, 5, 17}, Shape{2, 1, 255}, Shape{300, 2}, Shape{1, 40000}})
+      check_values({GatedKind::swiglu, layout == Layout::reversed ? DType::bf16 : DType::f32, shape, layout});
+}
+TEST(Gated, BroadcastUp) {
+  const Tensor gate = Tensor::normal(DType::f32, {5, 33}, 1), up = Tensor::normal(DType::f32, {33}, 2);
+  TensorView wide = up;
+  wide.shape = {5, 33}, wide.strides = {0, 1};
+  Tensor y(DType::f32, {5, 33});
+  ASSERT_OK(run_plan<Gated>({GatedKind::reglu, DType::f32, {5, 33}}, {gate, wide, y}));
+  for (int64_t i = 0; i < 5 * 33; ++i) EXPECT_EQ(y.at(i), gate.at(i) > 0 ? double(float(gate.at(i)) * float(up.at(i % 33))) : 0.0 * up.at(i % 33));
+}
+TEST(Gated, PackedGateAndUp) {  // one [rows, 2 n] tensor as two views
+  const Tensor packed = Tensor::normal(DType::bf16, {4, 2 * 70}, 9);
+  TensorView gate = packed, up = packed;
+  gate.shape[1] = up.shape[1] = 70;
+  up.data = packed.view().as<bf16>() + 70;
+  Tensor y(DType::bf16, {4, 70}), want(DType::bf16, {4, 70}), g(DType::bf16, {4, 70}), u(DType::bf16, {4, 70});
+  for (int64_t i = 0; i < 4 * 70; ++i) g.set(i, packed.at(i / 70 * 140 + i % 70)), u.set(i, packed.at(i / 70 * 140 + 70 + i % 70));
+  ASSERT_OK(run_plan<Gated>({GatedKind::geglu, DType::bf16, {4, 70}}, {gate, up, y}));
+  ASSERT_OK(run_plan<Gated>({GatedKind::geglu, DType::bf16, {4, 70}}, {g, u, want}));
+  EXPECT_TRUE(y.same_bits(want));
+}
+TEST(Gated, case_swiglu_extreme) {
+  const std::vector<double> x = {-100, -20, 0, 20, 100, INFINITY, NAN};
+  const Tensor gate(DType::f32, {7}, x), up(DType::f32, {7}, std::vector<double>(7, 1)), dy = up;
+  Tensor y(DType::f32, {7}), dgate(DType::f32, {7}), dup(DType::f32, {7});
+  ASSERT_OK(run_plan<Gated>({.shape = {7}}, {gate, up, y}));
+  ASSERT_OK(run_plan<GatedBackward>({.shape = {7}}, {dy, gate, up, dgate, dup}));
+  EXPECT_CLOSE(y, (std::vector<double>{-3.7200760e-42, -4.1223072e-8, 0, 20, 100, INFINITY, NAN}), {.ulps = 3});
+  EXPECT_CLOSE(dgate, (std::vector<double>{-3.6828752e-42, -3.9161918e-8, 0.5, 1.0000000392, 1, 1, NAN}), {.ulps = 3});
+  Tensor far(DType::f32, {1}, {-INFINITY}), one(DType::f32, {1}, {1}), slope_far(DType::f32, {1});
+  ASSERT_OK(run_plan<GatedBackward>({.shape = {1}}, {one, far, one, slope_far, {}}));
+  EXPECT_EQ(slope_far.at(0), 0);
+}
+TEST(Gated, case_swiglu_inplace) {  // the inputs survive unless the caller passes them as outputs
+  const GatedDescriptor d{.shape = {3, 100}};
+  const Tensor dy = Tensor::normal(DType::f32, d.shape, 1);
+  Tensor gate = Tensor::normal(DType::f32, d.shape, 2), up = Tensor::normal(DType::f32, d.shape, 3);
+  Tensor first_gate(DType::f32, d.shape), first_up(DType::f32, d.shape), again(DType::f32, d.shape), again_up(DType::f32, d.shape);
+  ASSERT_OK(run_plan<GatedBackward>(d, {dy, gate, up, first_gate, first_up}));
+  ASSERT_OK(run_plan<GatedBackward>(d, {dy, gate, up, again, again_up}));
+  EXPECT_TRUE(first_gate.same_bits(again) && first_up.same_bits(again_up));
+  ASSERT_OK(run_plan<GatedBackward>(d, {dy, gate, up, gate, up}));
+  EXPECT_TRUE(gate.same_bits(first_gate) && up.same_bits(first_up));
+}
+
+template <class Act> void check_gradient(const char* name) {
+  Source source(4);
+  for (int i = 0; i < 1000; ++i) {
+    const double g = 3 * source.normal(), u = source.normal(), dy = source.normal();
+    const Dual by_gate = gated::Gate<Act>::fwd(Dual(g, 1), Dual(u)), by_up = gated::Gate<Act>::fwd(Dual(g), Dual(u, 1));
+    Dual dgate, dup;
+    gated::Gate<Act>::bwd(Dual(dy), Dual(g), Dual(u), dgate, dup);
+    ASSERT_NEAR(dgate.v, dy * by_gate.d, 1e-13 * (1 + std::fabs(dgate.v))) << name << " at " << g;
+    ASSERT_NEAR(dup.v, dy * by_up.d, 1e-13 * (1 + std::fabs(dup.v))) << name << " at " << g;
+  }
+}
+template <class... A> void check_gradients(gated::Acts<A...>) {
+  int kind = 0;
+  (check_gradient<A>(enum_name(GatedKind(kind++)).data()), ...);
+}
+TEST(Gated, GradientsByDualNumbers) { check_gradients(gated::GatedActs{}); }
+
+TEST(Gated, ContractAndBits) {
+  for (DType t : kDTypesHere) {
+    const GatedDescriptor d{GatedKind::geglu_tanh, t, {3, 20000}};
+    const Tensor gate = Tensor::normal(t, d.shape, 1), up = Tensor::normal(t, d.shape, 2), dy = Tensor::normal(t, d.shape, 3);
+    Tensor y(t, d.shape), dgate(t, d.shape), dup(t, d.shape);
+    check_repeat_bits<Gated>(d, {gate, up, y});
+    check_repeat_bits<GatedBackward>(d, {dy, gate, up, dgate, dup});
+    if (t == DType::f32) {
+      check_contract<Gated>(d, {gate, up, y});
+      check_contract<GatedBackward>(d, {dy, gate, up, dgate, dup});
+    }
+  }
+}
+TEST(Gated, RefusesDescriptors) {
+  expect_refused(GatedPlan::select(Stream::cpu(), {GatedKind(9), DType::f32, {2}}).status(), Code::invalid_problem, {"gated", "kind 9"});
+  expect_refused(GatedPlan::select(Stream::cpu(), {GatedKind::glu, DType::i32, {2}}).status(), Code::unsupported,
+                 {"gated.cpu.map", "no i32", "f16 bf16 f32 f64"});
+  expect_refused(GatedPlan::select(Stream::cpu(), {GatedKind::glu, DType::f32, {2, -1}}).status(), Code::invalid_problem, {"shape", "[2, -1]"});
+  expect_refused(GatedPlan::select(Stream::cpu(), {GatedKind::glu, DType::f32, {1, 1, 1, 1, 1, 1, 1, 1, 1}}).status(), Code::invalid_problem,
+                 {"rank 9"});
+}
+TEST(Gated, SameBitsOnEveryInstructionSet) {
+  const GatedDescriptor d{GatedKind::geglu, DType::f32, {4, 777}};
+  const Tensor gate = Tensor::normal(DType::f32, d.shape, 1, 0, 4), up = Tensor::normal(DType::f32, d.shape, 2);
+  Tensor want(DType::f32, d.shape);
+  const Isa best = isa();
+  limit_isa(Isa::portable);
+  ASSERT_OK(run_plan<Gated>(d, {gate, up, want}));
+  for (Isa set : {Isa::avx2, Isa::avx512}) {
+    limit_isa(set);
+    Tensor y(DType::f32, d.shape);
+    ASSERT_OK(run_plan<Gated>(d, {gate, up, y}));
+    EXPECT_TRUE(y.same_bits(want)) << name(set);
+  }
+  limit_isa(best);
+}
+
+}  // namespace
+}  // namespace baracuda
