@@ -1,0 +1,25 @@
+#pragma once
+// A subcommand: one file that offers one function of this type, and one line in the list of main.cpp. The function adds
+// the command's options to `app` and returns what runs it after parsing; what that returns is the exit code.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include "baracuda/core/status.hpp"
+
+namespace baracuda::cli {
+
+using Setup = std::function<int()> (*)(CLI::App& app);
+
+// Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 130 stopped by Ctrl-C or SIGTERM after saving.
+inline constexpr int kDone = 0, kFailed = 1, kUsage = 2, kInterrupted = 130;
+
+// Prints "baracuda COMMAND: message" on stderr, kFailed.
+inline int fail(const char* command, const Status& status) {
+  fprintf(stderr, "baracuda %s: %s\n", command, status.message().c_str());
+  return kFailed;
+}
+
+std::function<int()> train_command(CLI::App& app);
+
+}  // namespace baracuda::cli

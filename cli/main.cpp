@@ -1,0 +1,49 @@
+// The command line tool. Each subcommand lives in its own file and has one line here.
+#include <algorithm>
+#include <csignal>
+#include <new>
+#include "cli/command.hpp"
+
+namespace {
+
+using namespace baracuda::cli;
+
+constexpr struct { const char* name; const char* help; Setup setup; } kCommands[] = {
+    {"train", "Train a Llama-style language model on a text, on plans alone", train_command},
+};
+
+// A parse error as one line.
+int usage_error(const CLI::ParseError& e) {
+  std::string what = e.what();
+  std::replace(what.begin(), what.end(), '\n', ' ');
+  fprintf(stderr, "baracuda: %s (--help lists the options)\n", what.c_str());
+  return kUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader that went away and a file-size limit then come back as errors of write(), with their reason.
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  CLI::App app("baracuda: plans for machine-learning primitives", "baracuda");
+  app.require_subcommand(1);
+  std::function<int()> chosen;
+  for (const auto& command : kCommands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.help);
+    sub->callback([&chosen, run = command.setup(*sub)] { chosen = run; });
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return e.get_exit_code() == 0 ? app.exit(e) : usage_error(e);
+  }
+  try {
+    return chosen();
+  } catch (const std::bad_alloc&) {
+    fprintf(stderr, "baracuda: out of memory\n");
+  } catch (const std::exception& e) {
+    fprintf(stderr, "baracuda: %s\n", e.what());
+  }
+  return kFailed;
+}
