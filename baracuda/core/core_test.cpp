@@ -120,7 +120,10 @@ TEST(Dlpack, RefusesWhatItCannotHold) {
 }
 
 TEST(Carver, SizeAndGrantAgree) {
-  auto carve = [](Carver& c) { return std::pair(c.take<float>("a", 3), c.take<double>("b", 100)); };
+  auto carve = [](Carver& c) {
+    float* a = c.take<float>("a", 3);
+    return std::pair(a, c.take<double>("b", 100));
+  };
   std::vector<WorkspaceItem> items;
   Carver count(2, &items);
   carve(count);

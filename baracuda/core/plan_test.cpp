@@ -146,12 +146,12 @@ TEST(Registry, ExplainsFromText) {
   const OpInfo* op = find_op("gated");
   ASSERT_NE(op, nullptr);
   const KeyValue good[] = {{"shape", "4,8"}, {"dtype", "bf16"}};
-  const auto e = op->explain(Stream::cpu(), good, {});
+  const auto e = op->explain(Stream::cpu(), std::span(good), {});
   ASSERT_TRUE(e.ok()) << e.status().to_string();
   EXPECT_EQ(e->descriptor, "kind=swiglu dtype=bf16 shape=[4, 8]");
   EXPECT_NE(e->sku.find("gated.cpu.map"), std::string::npos);
   const KeyValue bad[] = {{"shape", "4,8"}, {"kind", "swish"}};
-  expect_refused(op->explain(Stream::cpu(), bad, {}).status(), Code::invalid_problem, {"gated: kind", "swish", "swiglu"});
+  expect_refused(op->explain(Stream::cpu(), std::span(bad), {}).status(), Code::invalid_problem, {"gated: kind", "swish", "swiglu"});
 }
 
 }  // namespace

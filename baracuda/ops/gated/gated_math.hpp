@@ -21,12 +21,13 @@ struct Gelu {
   template <class V> BARACUDA_HD static V act(V x) { return x * phi(x); }
   template <class V> BARACUDA_HD static V slope(V x) { return phi(x) + x * kSqrt1_2Pi * exp(-0.5 * x * x); }
 };
-struct GeluTanh {
-  template <class V> BARACUDA_HD static V inner(V x) { return tanh(kSqrt2_Pi * (x + kCubic * x * x * x)); }
-  template <class V> BARACUDA_HD static V act(V x) { return 0.5 * x * (1 + inner(x)); }
+struct GeluTanh {  // (1 + tanh(u)) / 2 is sigmoid(2 u), which keeps its relative precision where tanh is near -1
+  static constexpr double kTwice = 2 * kSqrt2_Pi;
+  template <class V> BARACUDA_HD static V inner(V x) { return kTwice * (x + kCubic * x * x * x); }
+  template <class V> BARACUDA_HD static V act(V x) { return x * sigmoid(inner(x)); }
   template <class V> BARACUDA_HD static V slope(V x) {
-    const V t = inner(x);
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kSqrt2_Pi * (1 + 3 * kCubic * x * x);
+    const V u = inner(x), s = sigmoid(u);
+    return s * (1 + where(s == 0, V(0), x * sigmoid(-u) * kTwice * (1 + 3 * kCubic * x * x)));
   }
 };
 struct Relu {
