@@ -1,0 +1,75 @@
+#pragma once
+// tree_sum: the sum of row_sum.hpp over any terms, for ISA units (norms, losses, softmax). The caller says how elements
+// i .. i + N - 1 enter an accumulator, for any width N:
+//
+//   const T* x = ...;
+//   float squares = tree_sum<float>(n, [&](auto acc, int64_t i) {
+//     const auto v = load<decltype(acc)::kWidth>(x + i);
+//     return fma(v, v, acc);
+//   });
+//
+// The order depends on n alone, so the bits are the same for every instruction set.
+#include <utility>
+
+#include "baracuda/host/row_sum.hpp"
+#include "baracuda/math/element.hpp"
+
+namespace baracuda::inline BARACUDA_ISA {
+
+template <int W, class T, int N, int... L> BARACUDA_HD Raw<T, N> moved_down(Raw<T, N> v, std::integer_sequence<int, L...>) {
+  return __builtin_shufflevector(v, v, (L + W) % N...);
+}
+// Lanes l + (l + W), then W / 2 ... 1: what the fold of all lanes does inside one register.
+template <int W, class T, int N> BARACUDA_HD T fold_register(Pack<T, N> a) {
+  if constexpr (W == 0) return a.lane(0);
+  else return fold_register<W / 2>(a + Pack<T, N>::of(moved_down<W, T, N>(a.v, std::make_integer_sequence<int, N>{})));
+}
+template <class T, int N> BARACUDA_HD T fold_lanes(Pack<T, N>* acc) {  // kSumLanes / N packs
+#pragma GCC unroll 64
+  for (int w = kSumLanes / N / 2; w; w /= 2)
+#pragma GCC unroll 64
+    for (int k = 0; k < w; ++k) acc[k] += acc[k + w];
+  return fold_register<N / 2>(acc[0]);
+}
+
+// Elements [begin, begin + m), m <= kSumChunk; begin is a multiple of kSumChunk.
+template <class T, class Step> BARACUDA_HD T chunk_sum(int64_t begin, int m, const Step& step) {
+  constexpr int N = kLanes<T>, packs = kSumLanes / N;
+  using V = Pack<T, N>;
+  V acc[packs];
+#pragma GCC unroll 64
+  for (int k = 0; k < packs; ++k) acc[k] = -0.0;  // the identity: + 0 would turn -0 into 0
+  const int whole = m / kSumLanes * kSumLanes;
+  for (int i = 0; i < whole; i += kSumLanes)
+#pragma GCC unroll 64
+    for (int k = 0; k < packs; ++k) acc[k] = step(acc[k], begin + i + k * N);
+  if (whole < m) {
+    alignas(64) T lane[kSumLanes];
+    for (int k = 0; k < packs; ++k) store<T, N>(lane + k * N, acc[k]);
+    int l = 0;
+    for (; l + N <= m - whole; l += N) store<T, N>(lane + l, step(load<N>(lane + l), begin + whole + l));
+    if constexpr (N > 1)
+      for (; l < m - whole; ++l) lane[l] = step(Pack<T, 1>::of(lane[l]), begin + whole + l).v;
+    for (int k = 0; k < packs; ++k) acc[k] = load<N>(lane + k * N);
+  }
+  return fold_lanes(acc);
+}
+
+template <class T, class Step> BARACUDA_HD T tree_sum(int64_t n, const Step& step) {
+  if (n <= 0) return 0;
+  if (n <= kSumChunk) return chunk_sum<T>(0, int(n), step);
+  T waiting[52];  // sums of 1, 2, 4 ... chunks that still lack their right neighbour
+  int depth = 0;
+  const int64_t chunks = sum_chunks(n);
+  for (int64_t c = 0; c < chunks; ++c) {
+    const int64_t begin = c * kSumChunk, left = n - begin;
+    T s = chunk_sum<T>(begin, int(left < kSumChunk ? left : kSumChunk), step);
+    for (int64_t k = c; k & 1; k >>= 1) s = waiting[--depth] + s;
+    waiting[depth++] = s;
+  }
+  T s = waiting[--depth];
+  while (depth) s = waiting[--depth] + s;
+  return s;
+}
+
+}  // namespace baracuda
