@@ -99,9 +99,20 @@ TEST(Gated, case_swiglu_extreme) {
   const std::vector<double> near = {100 * 0x1p-149 / 0x1p-24 / 4, 0, 0, 0, 0, 0, 0};
   EXPECT_CLOSE(y, (std::vector<double>{-3.7200760e-42, -4.1223072e-8, 0, 20, 100, INFINITY, NAN}), {.ulps = 3}, &near);
   EXPECT_CLOSE(dgate, (std::vector<double>{-3.6828752e-42, -3.9161918e-8, 0.5, 1.0000000392, 1, 1, NAN}), {.ulps = 3}, &near);
-  Tensor far(DType::f32, {1}, {-INFINITY}), one(DType::f32, {1}, {1}), slope_far(DType::f32, {1});
-  ASSERT_OK(run_plan<GatedBackward>({.shape = {1}}, {one, far, one, slope_far, {}}));
-  EXPECT_EQ(slope_far.at(0), 0);
+}
+TEST(Gated, InfiniteGates) {  // the limits of every activation and slope, for all kinds
+  const Tensor gate(DType::f32, {2}, {-INFINITY, INFINITY}), one(DType::f32, {2}, {1, 1});
+  for (int kind = 0; kind < 5; ++kind) {
+    SCOPED_TRACE(enum_name(GatedKind(kind)));
+    Tensor y(DType::f32, {2}), dgate(DType::f32, {2});
+    ASSERT_OK(run_plan<Gated>({GatedKind(kind), DType::f32, {2}}, {gate, one, y}));
+    ASSERT_OK(run_plan<GatedBackward>({GatedKind(kind), DType::f32, {2}}, {one, gate, one, dgate, {}}));
+    const bool bounded = GatedKind(kind) == GatedKind::glu;
+    EXPECT_EQ(y.at(0), 0);
+    EXPECT_EQ(y.at(1), bounded ? 1 : INFINITY);
+    EXPECT_EQ(dgate.at(0), 0);
+    EXPECT_EQ(dgate.at(1), bounded ? 0 : 1);
+  }
 }
 TEST(Gated, case_swiglu_inplace) {  // the inputs survive unless the caller passes them as outputs
   const GatedDescriptor d{.shape = {3, 100}};
