@@ -1,0 +1,171 @@
+#include "baracuda/ops/norm/norm.hpp"
+#include <cmath>
+#include <cstring>
+#include "baracuda/host/row_walk.hpp"
+#include "baracuda/math/half.hpp"
+#include "baracuda/ops/norm/norm_cpu.hpp"
+
+namespace baracuda {
+namespace {
+
+Status validate_common(std::string_view op, const RmsNormDescriptor& d) {
+  BARACUDA_TRY(expect_shape(op, "shape", d.shape, 1));
+  if (!valid_enum(d.weight)) return invalid(op, text("weight ", int(d.weight), " is not a weight mode"));
+  if (!valid_enum(d.cast)) return invalid(op, text("cast ", int(d.cast), " is not a cast order"));
+  if (!std::isfinite(d.eps) || d.eps < 0) return invalid(op, text("eps ", d.eps, " must be finite and not negative"));
+  const DType w = d.weight_dtype.value_or(d.dtype);
+  if (w != d.dtype && w != DType::f32) return invalid(op, text("weight_dtype ", w, " must be f32 or the dtype ", d.dtype));
+  return {};
+}
+Shape weight_shape(const RmsNormDescriptor& d) { return {d.shape.last()}; }
+DType weight_dtype(const RmsNormDescriptor& d) { return d.weight_dtype.value_or(d.dtype); }
+
+Status expect_rows(std::string_view op, std::string_view arg, const TensorView& v, const RmsNormDescriptor& d) {
+  if (v.absent()) return {};
+  BARACUDA_TRY(expect(op, arg, v, d.dtype, d.shape));
+  return expect_dense_rows(op, arg, v);
+}
+Status check_weight(std::string_view op, const TensorView& weight, const RmsNormDescriptor& d) {
+  if (weight.absent() != (d.weight == NormWeight::none))
+    return invalid(op, text("weight is ", weight.absent() ? "missing" : "given", ", the descriptor says weight = ", enum_name(d.weight)));
+  return weight.absent() ? Status() : expect(op, "weight", weight, weight_dtype(d), weight_shape(d));
+}
+Status check_rstd(std::string_view op, const TensorView& rstd, const RmsNormDescriptor& d) {
+  return rstd.absent() ? Status() : expect(op, "rstd", rstd, accumulator(d.dtype), outer_axes(d.shape));
+}
+PrecisionGuarantee guarantee(const RmsNormDescriptor& d) {
+  return {.math_precision = accumulator(d.dtype), .accumulator = DType::f64, .batch_invariant = true};
+}
+
+// w' in the accumulator type, once per run.
+template <class T, class A> void spread_weight(const TensorView& weight, NormWeight mode, A* out, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    const A w = mode == NormWeight::none ? A(1) : A(to_double(weight.as<T>()[i * weight.strides[0]]));
+    out[i] = mode == NormWeight::one_plus ? 1 + w : w;
+  }
+}
+void prepare_weight(const RmsNormDescriptor& d, const TensorView& weight, void* out, int threads) {
+  parallel_for(d.shape.last(), 1 << 14, threads, [&](int64_t begin, int64_t end, int) {
+    visit_dtype(Floating{}, d.weight == NormWeight::none ? DType::f32 : weight_dtype(d), 0, [&]<class T>() {
+      if (d.dtype == DType::f64) spread_weight<T>(weight, d.weight, static_cast<double*>(out), begin, end);
+      else spread_weight<T>(weight, d.weight, static_cast<float*>(out), begin, end);
+      return 0;
+    });
+  });
+}
+int64_t size_of(const TensorView& v) { return int64_t(byte_size(v.dtype)); }
+void* at(const TensorView& v, int64_t offset) { return v.absent() ? nullptr : v.as<char>() + offset * size_of(v); }
+void* carve_weight(const RmsNormDescriptor& d, Carver& c) {
+  return c.take_bytes("weight", d.shape.last(), byte_size(accumulator(d.dtype)));
+}
+
+// --- forward
+void carve_forward(const RmsNormDescriptor& d, const void*, Carver& c) { carve_weight(d, c); }
+Status run_forward(const Launch<RmsNorm>& l) {
+  const RmsNormDescriptor& d = l.desc;
+  const RmsNorm::Args& a = l.args;
+  if (d.shape.numel() == 0) return {};
+  Carver c = l.carver();
+  void* weight = carve_weight(d, c);
+  prepare_weight(d, a.weight, weight, l.threads);
+  const RowWalk<5> walk(outer_axes(d.shape), {&a.x, &a.residual, &a.y, &a.residual_out, &a.rstd});
+  const auto kernel = BARACUDA_ISA_PICK(norm_kernels).forward[d.dtype];
+  const int64_t n = d.shape.last();
+  parallel_for(walk.rows, n < kPiece ? kPiece / n : 1, l.threads, [&](int64_t begin, int64_t end, int) {
+    walk.runs(begin, end, [&](const int64_t (&o)[5], int64_t, int64_t rows) {
+      kernel({at(a.x, o[0]), at(a.residual, o[1]), at(a.y, o[2]), at(a.residual_out, o[3]), at(a.rstd, o[4]), weight, walk.pitch(0),
+              walk.pitch(1), walk.pitch(2), walk.pitch(3), walk.pitch(4), rows, n, d.eps, d.cast == NormCast::before_weight});
+    });
+  });
+  return {};
+}
+
+// --- backward: a block of rows sums its part of dweight in the accumulator type; blocks depend on the shape alone and
+// keep the partial sums at about a million numbers.
+constexpr int64_t kPartials = int64_t(1) << 20, kLeastRows = 16;
+int64_t block_rows(const RmsNormDescriptor& d) {
+  const int64_t rows = d.shape.rows(), n = d.shape.last();
+  const int64_t blocks = std::max<int64_t>(1, kPartials / std::max<int64_t>(n, 1));
+  return std::max(kLeastRows, (rows + blocks - 1) / blocks);
+}
+int64_t block_count(const RmsNormDescriptor& d) {
+  const int64_t block = block_rows(d);
+  return d.shape.numel() ? (d.shape.rows() + block - 1) / block : 0;
+}
+void* carve_partials(const RmsNormDescriptor& d, Carver& c) {
+  return c.take_bytes("dweight partial sums", d.weight == NormWeight::none ? 0 : block_count(d) * d.shape.last(), byte_size(accumulator(d.dtype)));
+}
+void carve_backward(const RmsNormDescriptor& d, const void*, Carver& c) { carve_weight(d, c), carve_partials(d, c); }
+
+Status run_backward(const Launch<RmsNormBackward>& l) {
+  const RmsNormDescriptor& d = l.desc;
+  const RmsNormBackward::Args& a = l.args;
+  const NormKernels& kernels = BARACUDA_ISA_PICK(norm_kernels);
+  Carver c = l.carver();
+  void* weight = carve_weight(d, c);
+  const bool wanted = !a.dweight.absent();
+  char* partial = wanted ? static_cast<char*>(carve_partials(d, c)) : nullptr;
+  const int64_t n = d.shape.last(), block = block_rows(d), blocks = block_count(d);
+  const int64_t row_bytes = n * int64_t(byte_size(accumulator(d.dtype)));
+  if (blocks) {
+    prepare_weight(d, a.weight, weight, l.threads);
+    const RowWalk<5> walk(outer_axes(d.shape), {&a.dy, &a.x, &a.dresidual_out, &a.rstd, &a.dx});
+    parallel_for(walk.rows, block, l.threads, [&](int64_t begin, int64_t end, int) {
+      void* dweight = wanted ? partial + begin / block * row_bytes : nullptr;
+      if (wanted) std::memset(dweight, 0, size_t(row_bytes));
+      walk.runs(begin, end, [&](const int64_t (&o)[5], int64_t, int64_t rows) {
+        kernels.backward[d.dtype]({at(a.dy, o[0]), at(a.x, o[1]), at(a.dresidual_out, o[2]), at(a.rstd, o[3]), at(a.dx, o[4]), dweight, weight,
+                                   walk.pitch(0), walk.pitch(1), walk.pitch(2), walk.pitch(3), walk.pitch(4), rows, n, d.eps,
+                                   d.cast == NormCast::before_weight});
+      });
+    });
+  }
+  const auto fold = (d.dtype == DType::f64 ? kernels.fold_f64 : kernels.fold_f32)[weight_dtype(d)];
+  if (wanted)
+    parallel_for(n, 256, l.threads, [&](int64_t begin, int64_t end, int) {
+      fold({partial, blocks, n, begin, end, a.dweight.data, a.dweight.strides[0]});
+    });
+  return {};
+}
+
+}  // namespace
+
+Status RmsNorm::validate(const Descriptor& d) { return validate_common(name, d); }
+Status RmsNorm::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect_rows(name, "x", a.x, d));
+  BARACUDA_TRY(check_weight(name, a.weight, d));
+  BARACUDA_TRY(expect_rows(name, "residual", a.residual, d));
+  BARACUDA_TRY(expect_rows(name, "y", a.y, d));
+  BARACUDA_TRY(expect_rows(name, "residual_out", a.residual_out, d));
+  if (a.residual.absent() && !a.residual_out.absent()) return invalid(name, "residual_out is given, but no residual");
+  return check_rstd(name, a.rstd, d);
+}
+std::span<const Kernel<RmsNorm>> RmsNorm::kernels() {
+  static constexpr Kernel<RmsNorm> list[] = {{.name = "rms_norm.cpu.row",
+                                              .launch = launch_all<RmsNorm>(Floating{}, run_forward),
+                                              .guarantee = guarantee,
+                                              .carve = carve_forward}};
+  return list;
+}
+
+Status RmsNormBackward::validate(const Descriptor& d) { return validate_common(name, d); }
+Status RmsNormBackward::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect_rows(name, "dy", a.dy, d));
+  BARACUDA_TRY(expect_rows(name, "x", a.x, d));
+  BARACUDA_TRY(check_weight(name, a.weight, d));
+  BARACUDA_TRY(check_rstd(name, a.rstd, d));
+  BARACUDA_TRY(expect_rows(name, "dresidual_out", a.dresidual_out, d));
+  BARACUDA_TRY(expect_rows(name, "dx", a.dx, d));
+  if (a.dweight.absent()) return {};
+  if (d.weight == NormWeight::none) return invalid(name, "dweight is given, the descriptor says weight = none");
+  return expect(name, "dweight", a.dweight, weight_dtype(d), weight_shape(d));
+}
+std::span<const Kernel<RmsNormBackward>> RmsNormBackward::kernels() {
+  static constexpr Kernel<RmsNormBackward> list[] = {{.name = "rms_norm_backward.cpu.row",
+                                                      .launch = launch_all<RmsNormBackward>(Floating{}, run_backward),
+                                                      .guarantee = guarantee,
+                                                      .carve = carve_backward}};
+  return list;
+}
+
+}  // namespace baracuda
