@@ -20,6 +20,9 @@ inline int fail(const char* command, const Status& status) {
   return kFailed;
 }
 
+std::function<int()> ops_command(CLI::App& app);
+std::function<int()> explain_command(CLI::App& app);
+std::function<int()> doctor_command(CLI::App& app);
 std::function<int()> train_command(CLI::App& app);
 
 }  // namespace baracuda::cli

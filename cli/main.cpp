@@ -9,6 +9,9 @@ namespace {
 using namespace baracuda::cli;
 
 constexpr struct { const char* name; const char* help; Setup setup; } kCommands[] = {
+    {"ops", "List the ops of this build: kernels, dtypes, guarantees", ops_command},
+    {"explain", "Show which kernel a descriptor gets, its workspace and guarantee, and why not the others", explain_command},
+    {"doctor", "Check this machine and this build", doctor_command},
     {"train", "Train a Llama-style language model on a text, on plans alone", train_command},
 };
 
