@@ -1,0 +1,66 @@
+// c = act(alpha sums + beta c + bias) over one block. Reads the sums (and c, and bias), writes c: a few bytes per element
+// while the product behind it costs 2 k flops; blocks are in the second cache, so the floor is a load and a store.
+#include "baracuda/math/element.hpp"
+#include "baracuda/ops/gated/gated_math.hpp"
+#include "baracuda/ops/gemm/gemm_cpu.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+
+struct Identity { template <class V> BARACUDA_HD static V act(V x) { return x; } };
+
+// `count` elements with a stride, as lanes.
+template <class T, int N> BARACUDA_HD Pack<Acc<T>, N> fetch(const T* p, int64_t stride, int count) {
+  using V = Pack<Acc<T>, N>;
+  if (stride == 1) return count == N ? load<N>(p) : load_tail<N>(p, count);
+  if (stride == 0) return V(double(load<1>(p).v));
+  V x = 0;
+  for (int i = 0; i < count; ++i) x.set_lane(i, load<1>(p + i * stride).v);
+  return x;
+}
+
+template <class Act, class T, class C> void finish(const GemmFinish& f) {
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>;
+  using V = Pack<A, N>;
+  const V alpha = f.alpha, beta = f.beta;
+  const bool reads_c = f.beta != 0;
+  for (int64_t i = 0; i < f.m; ++i) {
+    const A* sums = static_cast<const A*>(f.sums) + (f.sums ? i * f.sums_row : 0);
+    C* c = static_cast<C*>(f.c) + i * f.c_row;
+    const T* bias = static_cast<const T*>(f.bias) + (f.bias ? i * f.bias_row : 0);
+    for (int64_t j = 0; j < f.n; j += N) {
+      const int count = f.n - j < N ? int(f.n - j) : N;
+      V y = 0;
+      if (f.sums) {
+        y = alpha * fetch<A, N>(sums + j, 1, count);
+        if (reads_c) y = fma(beta, fetch<C, N>(c + j * f.c_col, f.c_col, count), y);
+      } else if (reads_c) {
+        y = beta * fetch<C, N>(c + j * f.c_col, f.c_col, count);
+      }
+      if (f.bias) y = y + fetch<T, N>(bias + j * f.bias_col, f.bias_col, count);
+      y = Act::act(y);
+      if (f.c_col == 1) count == N ? store<C, N>(c + j, y) : store_tail<C, N>(c + j, y, count);
+      else for (int l = 0; l < count; ++l) store<C, 1>(c + (j + l) * f.c_col, Pack<A, 1>::of(y.lane(l)));
+    }
+  }
+}
+template <bool kWide, class... Act> constexpr void fill(ByDType<GemmFinishRun> (&table)[kGemmEpilogues]) {
+  int e = 0;
+  ((table[e++] = by_dtype<GemmFinishRun>(Floating{}, []<class T>() -> GemmFinishRun {
+    if constexpr (kWide) return &finish<Act, T, Acc<T>>;
+    else return &finish<Act, T, T>;
+  })), ...);
+}
+constexpr GemmKernels make() {
+  GemmKernels k;
+  fill<false, Identity, gated::Relu, gated::Gelu, gated::GeluTanh, gated::Silu>(k.finish[0]);
+  fill<true, Identity, gated::Relu, gated::Gelu, gated::GeluTanh, gated::Silu>(k.finish[1]);
+  return k;
+}
+
+}  // namespace
+extern constexpr GemmKernels gemm_kernels = make();
+}  // namespace BARACUDA_ISA
+}  // namespace baracuda

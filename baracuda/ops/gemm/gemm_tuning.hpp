@@ -1,0 +1,58 @@
+#pragma once
+// How gemm.cpu.blocked cuts a product. Everything follows from the shape and the tile, never from the number of threads.
+#include <algorithm>
+#include "baracuda/host/gemm_tile.hpp"
+
+namespace baracuda {
+
+// Length of one chain of sums over k: part of the numerics (see gemm.hpp), so it depends on the packed type alone.
+// A panel of B (chain x nr) is then 48 KiB and stays in the second cache, of which it takes 8 bytes a cycle.
+constexpr int64_t gemm_chain(DType packed) { return packed == DType::f64 ? 256 : packed == DType::f32 ? 384 : 768; }
+
+struct GemmBlocking {
+  int64_t mb, nb;    // block of c that one worker computes at a time: its sums are mb x nb
+  int64_t nc, ks;    // with shared_b: columns and depth of B that are packed at a time
+  bool shared_b;     // B is packed once for all row blocks, by all workers; otherwise by each worker for its block
+  bool full_sums;    // partial sums wait in an m x n scratch, because c cannot hold them
+  friend constexpr bool operator==(const GemmBlocking&, const GemmBlocking&) = default;
+};
+constexpr int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+// The extent of equal pieces of at most `most`, a multiple of `unit`.
+constexpr int64_t even_piece(int64_t extent, int64_t most, int64_t unit) {
+  const int64_t pieces = std::max<int64_t>(1, (extent + most - 1) / most);
+  return std::max(unit, round_up((extent + pieces - 1) / pieces, unit));
+}
+
+// c_holds_sums: c has the accumulator's type and its old values are not needed.
+constexpr GemmBlocking gemm_blocking(const TileKernel& t, int64_t m, int64_t n, int64_t k, int64_t batch, bool c_holds_sums) {
+  constexpr int64_t kRows = 128;           // mb x chain of A: 192 KiB, a fifth of the second cache
+  constexpr int64_t kPacked = 8 << 20;     // bytes of B packed at a time: a quarter of the third cache
+  constexpr int64_t kPieces = 16;          // blocks wanted, so that the last round of a few workers is short
+  const int64_t nr = t.nr, chain = gemm_chain(t.packed);
+  GemmBlocking g{};
+  g.mb = even_piece(m, kRows / t.mr * t.mr, t.mr);
+  const int64_t rows = (m + g.mb - 1) / g.mb;
+  g.shared_b = rows > 2 && n >= 2 * nr && k >= 32;
+  auto pieces = [&](int64_t width) {
+    return g.shared_b ? rows * ((g.nc + width - 1) / width) : rows * ((n + width - 1) / width) * batch;
+  };
+  if (!g.shared_b) {
+    g.nb = even_piece(n, 256 / nr * nr, nr);
+    while (pieces(g.nb) < kPieces && g.nb > 2 * nr) g.nb = even_piece(g.nb, g.nb / 2, nr);
+    g.ks = k, g.nc = n;
+    return g;
+  }
+  const int64_t whole_k = round_up(k, chain) * t.element_bytes, columns = kPacked / whole_k / nr * nr;
+  g.nc = even_piece(n, 1024 / nr * nr, nr);
+  g.ks = k;
+  if (g.nc > columns) {
+    if (!c_holds_sums && columns >= 256) g.nc = even_piece(n, columns, nr);
+    else g.ks = std::max<int64_t>(1, kPacked / (g.nc * chain * t.element_bytes)) * chain;
+  }
+  g.full_sums = g.ks < k && !c_holds_sums;
+  g.nb = g.nc;
+  while (pieces(g.nb) < kPieces && g.nb > 256) g.nb = even_piece(g.nb, g.nb / 2, nr);
+  return g;
+}
+
+}  // namespace baracuda
