@@ -1,0 +1,159 @@
+#include "baracuda/ops/embedding/embedding.hpp"
+#include <cstring>
+#include "baracuda/host/row_walk.hpp"
+#include "baracuda/ops/embedding/embedding_cpu.hpp"
+
+namespace baracuda {
+namespace {
+
+template <class D> Status validate_common(std::string_view op, const D& d) {
+  BARACUDA_TRY(expect_shape(op, "indices", d.indices));
+  if (d.indices.rank == kMaxRank) return invalid(op, text("indices ", d.indices, " has rank 8, at most 7 is allowed"));
+  if (d.vocabulary < 0) return invalid(op, text("vocabulary ", d.vocabulary, " must not be negative"));
+  if (d.width < 0) return invalid(op, text("width ", d.width, " must not be negative"));
+  if (!Shape{d.vocabulary, d.width}.valid()) return invalid(op, text("vocabulary ", d.vocabulary, " times width ", d.width, " exceeds 2^63 - 1 elements"));
+  if (d.index_dtype != DType::i32 && d.index_dtype != DType::i64) return invalid(op, text("index_dtype ", d.index_dtype, " must be i32 or i64"));
+  Shape rows = d.indices;
+  rows.push_back(d.width);
+  return expect_shape(op, "indices and width", rows);
+}
+template <class D> Shape row_shape(const D& d) {
+  Shape s = d.indices;
+  s.push_back(d.width);
+  return s;
+}
+Status expect_rows(std::string_view op, std::string_view arg, const TensorView& v, DType t, const Shape& shape) {
+  BARACUDA_TRY(expect(op, arg, v, t, shape));
+  return expect_dense_rows(op, arg, v);
+}
+PrecisionGuarantee copies(const EmbeddingDescriptor& d) {
+  return {.math_precision = d.dtype, .accumulator = d.dtype, .batch_invariant = true, .same_on_cpu_and_cuda = true};
+}
+PrecisionGuarantee sums(const EmbeddingBackwardDescriptor& d) {
+  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype)};
+}
+int64_t read_index(const TensorView& indices, int64_t at) {
+  return indices.dtype == DType::i64 ? indices.as<int64_t>()[at] : indices.as<int32_t>()[at];
+}
+
+void fill_nan(DType t, char* row, int64_t n) {
+  const uint16_t half = t == DType::f16 ? 0x7e00 : 0x7fc0;
+  const float single = __builtin_nanf("");
+  const double twice = __builtin_nan("");
+  const size_t size = byte_size(t);
+  const void* nan = size == 2 ? static_cast<const void*>(&half) : size == 4 ? static_cast<const void*>(&single) : &twice;
+  for (int64_t i = 0; i < n; ++i) std::memcpy(row + i * int64_t(size), nan, size);
+}
+Status run_forward(const Launch<Embedding>& l) {
+  const EmbeddingDescriptor& d = l.desc;
+  const TensorView &weight = l.args.weight, &indices = l.args.indices, &y = l.args.y;
+  if (y.numel() == 0) return {};
+  const RowWalk<2> walk(d.indices, {&indices, &y});
+  const int64_t size = int64_t(byte_size(d.dtype)), row = d.width * size, weight_pitch = weight.strides[0] * size;
+  const char* table = weight.as<char>();
+  parallel_for(walk.rows, d.width < kPiece ? kPiece / d.width : 1, l.threads, [&](int64_t begin, int64_t end, int) {
+    walk.runs(begin, end, [&](const int64_t (&o)[2], int64_t, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t v = read_index(indices, o[0] + i * walk.pitch(0));
+        char* to = y.as<char>() + (o[1] + i * walk.pitch(1)) * size;
+        if (v >= 0 && v < d.vocabulary) std::memcpy(to, table + v * weight_pitch, size_t(row));
+        else fill_nan(d.dtype, to, d.width);
+      }
+    });
+  });
+  return {};
+}
+
+// --- backward. Occurrences are sorted by counting: after it, those of v are at[first[v]] up to at[first[v + 1]], in the
+// order of the indices. A row with many of them is split by columns among the threads, the others go block by block.
+constexpr int64_t kHot = 512, kHotColumns = 64, kRowBlock = 64;
+struct Sorted { int64_t *first, *at, *hot; };
+Sorted carve_sorted(const EmbeddingBackwardDescriptor& d, Carver& c) {
+  const int64_t n = d.indices.numel();
+  return {c.take<int64_t>("counts", d.vocabulary + 2), c.take<int64_t>("sorted rows", n), c.take<int64_t>("rows with many indices", n / kHot)};
+}
+void carve_backward(const EmbeddingBackwardDescriptor& d, const void*, Carver& c) { carve_sorted(d, c); }
+
+Status run_backward(const Launch<EmbeddingBackward>& l) {
+  const EmbeddingBackwardDescriptor& d = l.desc;
+  const TensorView &dy = l.args.dy, &indices = l.args.indices, &dweight = l.args.dweight;
+  const int64_t n = d.indices.numel();
+  if (d.vocabulary == 0 || d.width == 0) return {};
+  Carver c = l.carver();
+  const Sorted s = carve_sorted(d, c);
+  std::memset(s.first, 0, size_t(d.vocabulary + 2) * sizeof(int64_t));
+  const RowWalk<2> walk(d.indices, {&indices, &dy});
+  auto each = [&](auto f) {
+    walk.runs(0, n, [&](const int64_t (&o)[2], int64_t, int64_t run) {
+      for (int64_t i = 0; i < run; ++i) {
+        const int64_t v = read_index(indices, o[0] + i * walk.pitch(0));
+        if (v >= 0 && v < d.vocabulary && v != d.padding_idx) f(v, o[1] + i * walk.pitch(1));
+      }
+    });
+  };
+  each([&](int64_t v, int64_t) { ++s.first[v + 2]; });
+  int64_t hot = 0;
+  for (int64_t v = 0; v < d.vocabulary; ++v) {
+    if (s.first[v + 2] > kHot) s.hot[hot++] = v;
+    s.first[v + 2] += s.first[v + 1];
+  }
+  each([&](int64_t v, int64_t row) { s.at[s.first[v + 1]++] = row; });
+
+  const EmbeddingKernels& kernels = BARACUDA_ISA_PICK(embedding_kernels);
+  const auto sum = (dweight.dtype == d.dtype ? kernels.same : kernels.f32)[d.dtype];
+  const int64_t size = int64_t(byte_size(dweight.dtype)), pitch = dweight.strides[0] * size;
+  parallel_for(d.vocabulary, kRowBlock, l.threads, [&](int64_t begin, int64_t end, int) {
+    for (int64_t v = begin; v < end; ++v) {
+      char* out = dweight.as<char>() + v * pitch;
+      const int64_t count = s.first[v + 1] - s.first[v];
+      if (count == 0 && !d.accumulate) std::memset(out, 0, size_t(d.width * size));
+      else if (count > 0 && count <= kHot) sum({dy.data, s.at + s.first[v], count, out, 0, d.width, d.accumulate});
+    }
+  });
+  const int64_t pieces = (d.width + kHotColumns - 1) / kHotColumns;
+  parallel_for(hot * pieces, 1, l.threads, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t v = s.hot[i / pieces], column = i % pieces * kHotColumns;
+      sum({dy.data, s.at + s.first[v], s.first[v + 1] - s.first[v], dweight.as<char>() + v * pitch, column,
+           std::min(column + kHotColumns, d.width), d.accumulate});
+    }
+  });
+  return {};
+}
+
+}  // namespace
+
+Status Embedding::validate(const Descriptor& d) { return validate_common(name, d); }
+Status Embedding::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect(name, "indices", a.indices, d.index_dtype, d.indices));
+  BARACUDA_TRY(expect_rows(name, "weight", a.weight, d.dtype, {d.vocabulary, d.width}));
+  return expect_rows(name, "y", a.y, d.dtype, row_shape(d));
+}
+std::span<const Kernel<Embedding>> Embedding::kernels() {
+  static constexpr Kernel<Embedding> list[] = {
+      {.name = "embedding.cpu.copy", .launch = launch_all<Embedding>(Floating{}, run_forward), .guarantee = copies}};
+  return list;
+}
+
+Status EmbeddingBackward::validate(const Descriptor& d) {
+  BARACUDA_TRY(validate_common(name, d));
+  const DType g = d.grad_dtype.value_or(d.dtype);
+  if (g != d.dtype && g != DType::f32) return invalid(name, text("grad_dtype ", g, " must be f32 or the dtype ", d.dtype));
+  if (d.padding_idx && (*d.padding_idx < 0 || *d.padding_idx >= d.vocabulary))
+    return invalid(name, text("padding_idx ", *d.padding_idx, " must be in [0, ", d.vocabulary, ")"));
+  return {};
+}
+Status EmbeddingBackward::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect_rows(name, "dy", a.dy, d.dtype, row_shape(d)));
+  BARACUDA_TRY(expect(name, "indices", a.indices, d.index_dtype, d.indices));
+  return expect_rows(name, "dweight", a.dweight, d.grad_dtype.value_or(d.dtype), {d.vocabulary, d.width});
+}
+std::span<const Kernel<EmbeddingBackward>> EmbeddingBackward::kernels() {
+  static constexpr Kernel<EmbeddingBackward> list[] = {{.name = "embedding_backward.cpu.sorted",
+                                                        .launch = launch_all<EmbeddingBackward>(Floating{}, run_backward),
+                                                        .guarantee = sums,
+                                                        .carve = carve_backward}};
+  return list;
+}
+
+}  // namespace baracuda

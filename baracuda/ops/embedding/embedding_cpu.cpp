@@ -1,0 +1,62 @@
+// dweight[v, c] = sum over the occurrences of v of dy[., c]. Reads each row of dy once; the floor is memory bandwidth. Four
+// packs of columns stay in registers while the occurrences go by. 64 occurrences are added in order, then 64 of those
+// sums, then the rest: the error grows with the logarithm of the count, and the order with nothing else.
+#include "baracuda/math/element.hpp"
+#include "baracuda/ops/embedding/embedding_cpu.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+
+constexpr int kGroup = 64;
+
+template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get(const T* p, int count) {
+  return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
+}
+template <class A, class G, int N> BARACUDA_HD void put(G* p, Pack<A, N> v, int count, bool accumulate) {
+  if constexpr (sizeof(A) == 8 && sizeof(G) == 4) {
+    for (int i = 0; i < count; ++i) p[i] = G(accumulate ? double(p[i]) + v.lane(i) : v.lane(i));
+  } else {
+    if (accumulate) v = get<N>(p, count) + v;
+    if (count == N) store<G, N>(p, v);
+    else store_tail<G, N>(p, v, count & (N - 1));
+  }
+}
+
+// C packs from column c; `count` is the width of each.
+template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const RowsSum& p, int64_t c, int count) {
+  using V = Pack<Acc<T>, N>;
+  const T* dy = static_cast<const T*>(p.dy) + c;
+  V high[C], middle[C];  // sums of 64 * 64 and of 64
+  for (int k = 0; k < C; ++k) high[k] = middle[k] = -0.0;
+  for (int64_t i = 0, group = 1; i < p.count; i += kGroup, ++group) {
+    const int64_t end = p.count - i < kGroup ? p.count : i + kGroup;
+    V low[C];
+    for (int k = 0; k < C; ++k) low[k] = -0.0;
+    for (int64_t j = i; j < end; ++j) {
+      const T* row = dy + p.at[j];
+      for (int k = 0; k < C; ++k) low[k] = low[k] + get<N>(row + k * N, count);
+    }
+    for (int k = 0; k < C; ++k) middle[k] = middle[k] + low[k];
+    if (group % kGroup == 0)
+      for (int k = 0; k < C; ++k) high[k] = high[k] + middle[k], middle[k] = -0.0;
+  }
+  G* out = static_cast<G*>(p.out) + c;
+  for (int k = 0; k < C; ++k) put<Acc<T>, G, N>(out + k * N, high[k] + middle[k], count, p.accumulate);
+}
+template <class T, class G> void sum_rows(const RowsSum& p) {
+  constexpr int N = kLanes<Acc<T>>, C = 4;
+  int64_t c = p.begin;
+  for (; c + C * N <= p.end; c += C * N) sum_columns<T, G, C, N>(p, c, N);
+  for (; c + N <= p.end; c += N) sum_columns<T, G, 1, N>(p, c, N);
+  if (c < p.end) sum_columns<T, G, 1, N>(p, c, int(p.end - c));
+}
+constexpr EmbeddingKernels make() {
+  return {by_dtype<void (*)(const RowsSum&)>(Floating{}, []<class T>() { return &sum_rows<T, T>; }),
+          by_dtype<void (*)(const RowsSum&)>(Floating{}, []<class T>() { return &sum_rows<T, float>; })};
+}
+
+}  // namespace
+extern constexpr EmbeddingKernels embedding_kernels = make();
+}  // namespace BARACUDA_ISA
+}  // namespace baracuda

@@ -1,0 +1,23 @@
+#pragma once
+// What the instruction-set units of the family export.
+#include "baracuda/core/dtype.hpp"
+#include "baracuda/host/isa.hpp"
+
+namespace baracuda {
+
+// out[c] (+)= sum over k < count of dy[at[k] + c], begin <= c < end; count > 0.
+struct RowsSum {
+  const void* dy;
+  const int64_t* at;  // in elements of dy
+  int64_t count;
+  void* out;
+  int64_t begin, end;
+  bool accumulate;
+};
+struct EmbeddingKernels {
+  // By the dtype of dy: out of the same dtype, out of f32.
+  ByDType<void (*)(const RowsSum&)> same, f32;
+};
+BARACUDA_ISA_TABLE(EmbeddingKernels, embedding_kernels)
+
+}  // namespace baracuda
