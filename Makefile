@@ -24,5 +24,8 @@ bench:
 	cmake --preset bench >/dev/null && cmake --build --preset bench
 	tools/bench.sh
 
+tables:
+	python3 tools/make_tables.py --baracuda build/dev/cli/baracuda
+
 clean:
 	rm -rf build .venv

@@ -1,0 +1,36 @@
+#!/bin/sh
+# cli_errors.sh BARACUDA: each wrong call gives one line on stderr that names the fault, and a non-zero exit.
+baracuda=$1
+failed=0
+passed=0
+refused() {  # refused "fragment" args...
+  fragment=$1; shift
+  output=$("$baracuda" "$@" 2>&1 >/dev/null)
+  code=$?
+  lines=$(printf '%s\n' "$output" | wc -l)
+  case $output in *"$fragment"*) found=1 ;; *) found=0 ;; esac
+  if [ $code -eq 0 ] || [ $code -gt 2 ] || [ $found -eq 0 ] || [ "$lines" -ne 1 ]; then
+    echo "FAILED: baracuda $*: exit $code, $lines lines, want '$fragment' in: $output"; failed=$((failed + 1))
+  else passed=$((passed + 1)); fi
+}
+works() {
+  if ! "$baracuda" "$@" >/dev/null 2>&1; then echo "FAILED: baracuda $*: exit $?"; failed=$((failed + 1)); else passed=$((passed + 1)); fi
+}
+refused "subcommand"
+refused "fly" fly
+refused "no op 'nothing'" explain nothing
+refused "no op 'nothing'" ops nothing
+refused "not field=value" explain gated shape
+refused "no field 'sahpe'" explain gated sahpe=1
+refused "one of swiglu" explain gated kind=swish
+refused "no backend 'mkl'" explain gated --require-backend mkl
+refused "every kernel refused" explain gated shape=4 --require-backend onednn
+refused "no device 'tpu'" explain gated --device tpu
+works ops
+works ops --json
+works ops gated
+works explain gated shape=4,8
+works doctor
+works --help
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
