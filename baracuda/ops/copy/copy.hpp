@@ -1,0 +1,77 @@
+#pragma once
+// Moving elements: cast to another dtype, strided copy, fill.
+//
+// Shapes: x and y have `shape`; any strides, also negative; zero for inputs. Cast and copy may be in place where the
+// element size, data and strides are equal; any other overlap of dense tensors is refused.
+// Workspace: none. Guarantee: deterministic, batch invariant, the same bits everywhere.
+#include <span>
+#include "baracuda/core/plan.hpp"
+
+namespace baracuda {
+
+// y = x in another dtype. Dtypes: bool, i8 to i64, u8 to u64, f16 bf16 f32 f64, each to each.
+//   float to float      rounded once to nearest even; overflow gives infinity; NaN stays NaN, its payload may not
+//   float to integer    cut towards zero; beyond the range the nearest value of it, infinities too; NaN gives 0
+//   integer to integer  the low bits (wraps), as in C and torch
+//   integer to float    rounded once to nearest even
+//   to bool             whether it is not zero (NaN is not); bool is 0 or 1 otherwise
+// torch leaves float to integer beyond the range open; in the range the results are torch's.
+struct CastDescriptor {
+  DType dtype = DType::f32, to = DType::f32;
+  Shape shape;
+  static constexpr auto fields() {
+    return std::tuple(field("dtype", &CastDescriptor::dtype, "of x"), field("to", &CastDescriptor::to, "dtype of y"),
+                      field("shape", &CastDescriptor::shape, "of both"));
+  }
+};
+struct Cast {
+  static constexpr std::string_view name = "cast", category = "copy", summary = "y = x in another dtype";
+  using Descriptor = CastDescriptor;
+  struct Args {
+    TensorView x, y;
+    static constexpr auto args() { return std::tuple(arg("x", &Args::x, Role::in), arg("y", &Args::y, Role::out)); }
+  };
+  static DType aux_dtype(const Descriptor& d) { return d.to; }
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<Cast>> kernels();
+};
+using CastPlan = Plan<Cast>;
+
+// y = x for any strides: dtypes of 1, 2, 4, 8 and 16 bytes, bits unchanged.
+struct CopyDescriptor {
+  DType dtype = DType::f32;
+  Shape shape;
+  static constexpr auto fields() {
+    return std::tuple(field("dtype", &CopyDescriptor::dtype, "of both"), field("shape", &CopyDescriptor::shape, "of both"));
+  }
+};
+struct Copy {
+  static constexpr std::string_view name = "copy", category = "copy", summary = "y = x for any strides";
+  using Descriptor = CopyDescriptor;
+  struct Args {
+    TensorView x, y;
+    static constexpr auto args() { return std::tuple(arg("x", &Args::x, Role::in), arg("y", &Args::y, Role::out)); }
+  };
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<Copy>> kernels();
+};
+using CopyPlan = Plan<Copy>;
+
+// y = value everywhere; the value is cast from f64 by the rules of Cast. Dtypes as for Cast.
+struct Fill {
+  static constexpr std::string_view name = "fill", category = "copy", summary = "y = value";
+  using Descriptor = CopyDescriptor;
+  struct Args {
+    TensorView y;
+    double value = 0;
+    static constexpr auto args() { return std::tuple(arg("y", &Args::y, Role::out), arg("value", &Args::value, Role::value)); }
+  };
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<Fill>> kernels();
+};
+using FillPlan = Plan<Fill>;
+
+}  // namespace baracuda

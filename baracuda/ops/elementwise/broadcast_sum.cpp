@@ -1,0 +1,224 @@
+#include "baracuda/ops/elementwise/broadcast_sum.hpp"
+#include <algorithm>
+#include "baracuda/math/half.hpp"
+
+namespace baracuda {
+namespace {
+
+constexpr int kLanesOfSum = 8;
+constexpr int64_t kMostChunks = 64, kFlush = 256;
+
+// The axes in the order of the walk: kept axes, then summed ones, then, when `columns`, the kept axes that stood last.
+struct Arrangement {
+  bool columns = false;
+  int64_t kept = 1, summed = 1, last = 1;  // numbers of elements; last: of the trailing kept axes
+  int64_t chunks = 1, chunk = 1;           // of the summed index
+  int order[kMaxRank] = {}, rank = 0;
+  int kept_axes[kMaxRank] = {}, kept_rank = 0;
+};
+Arrangement arrange(const Shape& shape, const Shape& operand) {
+  Arrangement a;
+  const int lead = shape.rank - operand.rank;
+  auto is_summed = [&](int i) { return shape[i] != 1 && (i < lead || operand[i - lead] == 1); };
+  int tail = shape.rank;
+  while (tail > 0 && !is_summed(tail - 1)) --tail;
+  for (int i = tail; i < shape.rank; ++i) a.last *= shape[i];
+  a.columns = a.last > 1;
+  for (int i = 0; i < shape.rank; ++i)
+    if (!is_summed(i)) a.kept_axes[a.kept_rank++] = i, a.kept *= shape[i];
+    else a.summed *= shape[i];
+  for (int i = 0; i < tail; ++i) if (!is_summed(i)) a.order[a.rank++] = i;
+  for (int i = 0; i < tail; ++i) if (is_summed(i)) a.order[a.rank++] = i;
+  for (int i = tail; i < shape.rank; ++i) a.order[a.rank++] = i;
+  const int64_t at_least = a.columns ? std::max<int64_t>(1, kPiece / std::min(a.last, kMapBlock)) : kPiece;
+  if (a.kept < 4096) a.chunks = std::clamp<int64_t>((a.summed + at_least - 1) / at_least, 1, kMostChunks);
+  a.chunk = std::max<int64_t>(1, (a.summed + a.chunks - 1) / a.chunks);
+  a.chunks = std::max<int64_t>(1, (a.summed + a.chunk - 1) / a.chunk);
+  return a;
+}
+
+// acc[(phase + i) % 8] += x[i]
+template <class W> void add_lanes(double (&acc)[kLanesOfSum], const W* x, int64_t n, int64_t phase) {
+  int64_t i = 0;
+  for (; i < n && (phase + i) % kLanesOfSum; ++i) acc[(phase + i) % kLanesOfSum] += double(x[i]);
+  for (; i + kLanesOfSum <= n; i += kLanesOfSum)
+    for (int l = 0; l < kLanesOfSum; ++l) acc[l] += double(x[i + l]);
+  for (; i < n; ++i) acc[(phase + i) % kLanesOfSum] += double(x[i]);
+}
+double fold(double (&acc)[kLanesOfSum]) {
+  for (int w = kLanesOfSum / 2; w; w /= 2)
+    for (int l = 0; l < w; ++l) acc[l] += acc[l + w];
+  return acc[0];
+}
+
+template <class T> struct Sum {
+  using W = Acc<T>;
+  const Arrangement& a;
+  const MapWalk& walk;    // inputs
+  const MapWalk& target;  // one operand, kept elements
+  int inputs, which;
+  MapRun run;
+  const double* parameters;
+  double* partial;
+
+  struct Blocks {
+    alignas(64) char in[kMapOperands][kMapBlock * 8];
+    alignas(64) W out[2][kMapBlock];
+  };
+  const W* values(Blocks& b, int64_t i, int64_t n) const {
+    const void* x[kMapOperands];
+    void* y[2] = {b.out[0], b.out[1]};
+    for (int k = 0; k < inputs; ++k) x[k] = walk.fetch(k, i, n, b.in[k], true);
+    run(parameters, x, y, n);
+    return b.out[which];
+  }
+  void finish(int64_t chunk, int64_t first, const double* sums, int64_t n) const {
+    if (a.chunks > 1) std::copy(sums, sums + n, partial + chunk * a.kept + first);
+    else write(first, sums, n);
+  }
+  void write(int64_t first, const double* sums, int64_t n) const {
+    for (int64_t j = 0; j < n;) {
+      T block[kMapBlock];
+      const int64_t m = std::min(n - j, kMapBlock);
+      T* at = static_cast<T*>(target.fetch(0, first + j, m, block, false));
+      for (int64_t i = 0; i < m; ++i) at[i] = from_double<T>(sums[j + i]);
+      target.put(0, first + j, m, at);
+      j += m;
+    }
+  }
+  // Columns [l, l + width) of outer index `outer`, summed indices [begin, end).
+  void column_tile(int64_t outer, int64_t l, int64_t width, int64_t chunk) const {
+    Blocks b;
+    double acc[kMapBlock], total[kMapBlock] = {};
+    const int64_t begin = chunk * a.chunk, end = std::min(a.summed, begin + a.chunk);
+    const int64_t rows_at_once = width == a.last ? std::max<int64_t>(1, kMapBlock / width) : 1;
+    for (int64_t flush = begin; flush < end; flush += kFlush) {
+      std::fill(acc, acc + width, 0.0);
+      const int64_t stop = std::min(end, flush + kFlush);
+      for (int64_t r = flush; r < stop;) {
+        const int64_t rows = std::min(rows_at_once, stop - r), n = rows * width;
+        const int64_t at = (outer * a.summed + r) * a.last + l;
+        for (int64_t done = 0; done < n;) {  // a block may end where a row of the walk ends
+          const int64_t m = walk.stretch(at + done, n - done);
+          const W* v = values(b, at + done, m);
+          for (int64_t i = 0, column = done % width; i < m; ++i, column = column + 1 == width ? 0 : column + 1) acc[column] += double(v[i]);
+          done += m;
+        }
+        r += rows;
+      }
+      for (int64_t j = 0; j < width; ++j) total[j] += acc[j];
+    }
+    finish(chunk, outer * a.last + l, total, width);
+  }
+  // One kept element, summed indices of one chunk.
+  void row(int64_t k, int64_t chunk) const {
+    Blocks b;
+    double total = 0;
+    const int64_t begin = chunk * a.chunk, end = std::min(a.summed, begin + a.chunk);
+    for (int64_t flush = begin; flush < end; flush += kPiece) {
+      double acc[kLanesOfSum] = {};
+      const int64_t stop = std::min(end, flush + kPiece);
+      for (int64_t r = flush; r < stop;) {
+        const int64_t n = walk.stretch(k * a.summed + r, std::min(kMapBlock, stop - r));
+        add_lanes(acc, values(b, k * a.summed + r, n), n, r - flush);
+        r += n;
+      }
+      total += fold(acc);
+    }
+    finish(chunk, k, &total, 1);
+  }
+  // Short rows, several at once: kept elements [k, k + count), all of their summed indices.
+  void short_rows(int64_t k, int64_t count) const {
+    Blocks b;
+    double sums[kMapBlock] = {};
+    const int64_t at = k * a.summed, n = count * a.summed;
+    double acc[kLanesOfSum] = {};
+    for (int64_t done = 0; done < n;) {
+      const int64_t m = walk.stretch(at + done, n - done);
+      const W* v = values(b, at + done, m);
+      for (int64_t i = 0; i < m;) {
+        const int64_t r = (done + i) % a.summed, run_length = std::min(a.summed - r, m - i);
+        if (r == 0) std::fill(acc, acc + kLanesOfSum, 0.0);
+        add_lanes(acc, v + i, run_length, r);
+        if (r + run_length == a.summed) sums[(done + i) / a.summed] = fold(acc);
+        i += run_length;
+      }
+      done += m;
+    }
+    finish(0, k, sums, count);
+  }
+  void all(int threads) const {
+    if (a.columns) {
+      const int64_t tiles = (a.last + kMapBlock - 1) / kMapBlock, outers = a.kept / a.last;
+      parallel_for(outers * tiles * a.chunks, 1, threads, [&](int64_t begin, int64_t end, int) {
+        for (int64_t u = begin; u < end; ++u) {
+          const int64_t l = u % tiles * kMapBlock, rest = u / tiles;
+          column_tile(rest / a.chunks, l, std::min(kMapBlock, a.last - l), rest % a.chunks);
+        }
+      });
+    } else if (a.summed > 0 && a.summed <= kMapBlock / 2) {
+      const int64_t at_once = kMapBlock / a.summed;
+      parallel_for((a.kept + at_once - 1) / at_once, 64, threads, [&](int64_t begin, int64_t end, int) {
+        for (int64_t u = begin; u < end; ++u) short_rows(u * at_once, std::min(at_once, a.kept - u * at_once));
+      });
+    } else {
+      parallel_for(a.kept * a.chunks, 1, threads, [&](int64_t begin, int64_t end, int) {
+        for (int64_t u = begin; u < end; ++u) row(u / a.chunks, u % a.chunks);
+      });
+    }
+    if (a.chunks == 1) return;
+    parallel_for(a.kept, 4096, threads, [&](int64_t begin, int64_t end, int) {
+      for (int64_t k = begin; k < end; k += kMapBlock) {
+        double sums[kMapBlock] = {};
+        const int64_t n = std::min(kMapBlock, end - k);
+        for (int64_t c = 0; c < a.chunks; ++c)
+          for (int64_t i = 0; i < n; ++i) sums[i] += partial[c * a.kept + k + i];
+        write(k, sums, n);
+      }
+    });
+  }
+};
+
+}  // namespace
+
+MapOperand broadcast_operand(const TensorView& v, const Shape& shape) {
+  MapOperand o{v.data, {}, int(byte_size(v.dtype))};
+  for (int i = 0; i < shape.rank; ++i) {
+    const int at = i - (shape.rank - v.shape.rank);
+    o.strides.push_back(at < 0 || v.shape[at] == 1 ? 0 : v.strides[at]);
+  }
+  return o;
+}
+int64_t broadcast_partials(const Shape& shape, const Shape& operand) {
+  const Arrangement a = arrange(shape, operand);
+  return a.chunks > 1 ? a.chunks * a.kept : 0;
+}
+void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which, int outputs, const TensorView& target, MapRun run,
+                   const double* parameters, double* partial, int threads) {
+  (void)outputs;
+  const Arrangement a = arrange(shape, target.shape);
+  if (a.kept == 0) return;
+  Shape ordered, kept;
+  Strides kept_strides;
+  MapOperand inputs[kMapOperands];
+  for (size_t k = 0; k < in.size(); ++k) inputs[k] = {in[k].data, {}, in[k].bytes};
+  for (int i = 0; i < a.rank; ++i) {
+    ordered.push_back(shape[a.order[i]]);
+    for (size_t k = 0; k < in.size(); ++k) inputs[k].strides.push_back(in[k].strides[a.order[i]]);
+  }
+  const int lead = shape.rank - target.shape.rank;
+  for (int i = 0; i < a.kept_rank; ++i) {
+    kept.push_back(shape[a.kept_axes[i]]);
+    kept_strides.push_back(a.kept_axes[i] < lead ? 0 : target.strides[a.kept_axes[i] - lead]);
+  }
+  const MapOperand out{target.data, kept_strides, int(byte_size(target.dtype))};
+  MapWalk walk, to;
+  walk.init(ordered, {inputs, in.size()}, {}, false);
+  to.init(kept, {}, {&out, 1}, false);
+  visit_dtype(Floating{}, target.dtype, 0, [&]<class T>() {
+    Sum<T>{a, walk, to, int(in.size()), which, run, parameters, partial}.all(threads);
+    return 0;
+  });
+}
+
+}  // namespace baracuda

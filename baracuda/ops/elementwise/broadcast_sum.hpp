@@ -1,0 +1,19 @@
+#pragma once
+// Sums of a map over the axes along which one of its operands was broadcast: the gradient of that operand. The map is
+// computed block by block in its accumulator's dtype and added in f64, so that nothing of its full size is stored.
+// Where the last axis is kept, columns are added row after row; where it is summed, eight lanes run along it. Long sums
+// are cut into chunks, whose sums are added in order. All of this depends on the shapes alone.
+#include "baracuda/ops/elementwise/map.hpp"
+
+namespace baracuda {
+
+// v as an operand of a map over `shape`, to which its own shape broadcasts.
+MapOperand broadcast_operand(const TensorView& v, const Shape& shape);
+// Doubles of scratch that sum_broadcast needs.
+int64_t broadcast_partials(const Shape& shape, const Shape& operand);
+// target[kept] = sum over the axes where `target` has extent 1 and shape has more. The map `run` has `outputs` outputs,
+// written in the accumulator of target's dtype; output `which` is summed.
+void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which, int outputs, const TensorView& target, MapRun run,
+                   const double* parameters, double* partial, int threads);
+
+}  // namespace baracuda

@@ -1,0 +1,147 @@
+#include "baracuda/ops/elementwise/map.hpp"
+#include <algorithm>
+#include <cstring>
+
+namespace baracuda {
+namespace {
+
+constexpr int64_t kMost = 16;  // bytes of an element
+
+template <class T> void gather(T* to, const T* from, int64_t n, int64_t stride) {
+  if (stride == 1) std::memcpy(to, from, size_t(n) * sizeof(T));
+  else if (stride == 0) std::fill(to, to + n, *from);
+  else for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
+}
+template <class T> void scatter(T* to, const T* from, int64_t n, int64_t stride) {
+  if (stride == 1) std::memcpy(to, from, size_t(n) * sizeof(T));
+  else for (int64_t i = 0; i < n; ++i) to[i * stride] = from[i];
+}
+struct Wide { uint64_t a, b; };
+template <class F> void with_element(int bytes, F f) {
+  switch (bytes) {
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    case 8: return f(uint64_t{});
+    default: return f(Wide{});
+  }
+}
+// Calls f(offset of the first element, first index in the block, count) for the parts of rows that [i, i + n) touches.
+template <class F> void for_rows(const Strided<kMapOperands>& w, int k, int64_t i, int64_t n, F f) {
+  int64_t row = i / w.inner, column = i % w.inner, coordinate[kMaxRank] = {}, offset = 0;
+  for (int a = w.rank - 2; a >= 0; --a) coordinate[a] = row % w.extent[a], row /= w.extent[a], offset += coordinate[a] * w.stride[k][a];
+  for (int64_t done = 0; done < n;) {
+    const int64_t count = std::min(w.inner - column, n - done);
+    f(offset + column * w.inner_stride(k), done, count);
+    done += count, column = 0;
+    for (int a = w.rank - 2; a >= 0; --a) {
+      offset += w.stride[k][a];
+      if (++coordinate[a] < w.extent[a]) break;
+      offset -= w.extent[a] * w.stride[k][a], coordinate[a] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+void MapWalk::init(const Shape& shape, std::span<const MapOperand> in, std::span<const MapOperand> out, bool sort) {
+  operands = int(in.size() + out.size());
+  const MapOperand* all[kMapOperands];
+  for (size_t k = 0; k < in.size(); ++k) all[k] = &in[k];
+  for (size_t k = 0; k < out.size(); ++k) all[in.size() + k] = &out[k];
+  // The first present output leads, or, without one, the first present input.
+  const MapOperand* lead = nullptr;
+  for (const MapOperand& o : out) if (o.data && !lead) lead = &o;
+  for (const MapOperand& o : in) if (o.data && !lead) lead = &o;
+  int axis[kMaxRank];
+  for (int i = 0; i < shape.rank; ++i) axis[i] = i;
+  if (sort && lead) {
+    auto step = [&](int i) { return std::abs(lead->strides[i]); };
+    for (int i = 1; i < shape.rank; ++i)
+      for (int j = i; j > 0 && shape[axis[j]] > 1 && step(axis[j - 1]) < step(axis[j]); --j) std::swap(axis[j - 1], axis[j]);
+  }
+  Shape ordered;
+  Strides strides[kMapOperands];
+  const Strides* pointers[kMapOperands];
+  for (int i = 0; i < shape.rank; ++i) ordered.push_back(shape[axis[i]]);
+  for (int k = 0; k < kMapOperands; ++k) {
+    const MapOperand& o = k < operands && all[k]->data ? *all[k] : lead ? *lead : *all[0];
+    for (int i = 0; i < shape.rank; ++i) strides[k].push_back(o.strides.rank ? o.strides[axis[i]] : 0);
+    pointers[k] = &strides[k];
+  }
+  w = walk_of<kMapOperands>(ordered, pointers);
+  for (int k = 0; k < operands; ++k) {
+    data[k] = static_cast<char*>(all[k]->data), bytes[k] = all[k]->bytes;
+    int64_t step = 1;
+    dense[k] = data[k] != nullptr;
+    for (int i = w.rank - 1; i >= 0; --i) dense[k] = dense[k] && (w.extent[i] == 1 || w.stride[k][i] == step), step *= w.extent[i];
+  }
+}
+bool MapWalk::direct() const {
+  for (int k = 0; k < operands; ++k)
+    if (!data[k] || w.inner_stride(k) != 1) return false;
+  return w.rows == 1 || w.inner >= kMapBlock / 2;
+}
+int64_t MapWalk::offset(int k, int64_t i) const {
+  if (dense[k]) return i;
+  int64_t row = i / w.inner, at = i % w.inner * w.inner_stride(k);
+  for (int a = w.rank - 2; a >= 0; --a) at += row % w.extent[a] * w.stride[k][a], row /= w.extent[a];
+  return at;
+}
+void* MapWalk::fetch(int k, int64_t i, int64_t n, void* block, bool read) const {
+  if (in_place(k, i, n)) return data[k] + offset(k, i) * bytes[k];
+  if (!read) return block;
+  if (!data[k]) return std::memset(block, 0, size_t(n) * size_t(bytes[k]));
+  with_element(bytes[k], [&]<class T>(T) {
+    for_rows(w, k, i, n, [&](int64_t at, int64_t first, int64_t count) {
+      gather(static_cast<T*>(block) + first, reinterpret_cast<const T*>(data[k]) + at, count, w.inner_stride(k));
+    });
+  });
+  return block;
+}
+void MapWalk::put(int k, int64_t i, int64_t n, void* from) const {
+  if (!data[k] || in_place(k, i, n)) return;
+  with_element(bytes[k], [&]<class T>(T) {
+    for_rows(w, k, i, n, [&](int64_t at, int64_t first, int64_t count) {
+      scatter(reinterpret_cast<T*>(data[k]) + at, static_cast<const T*>(from) + first, count, w.inner_stride(k));
+    });
+  });
+}
+
+void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const MapOperand> out, MapRun run, const double* parameters,
+             int threads) {
+  MapWalk walk;
+  walk.init(shape, in, out);
+  const int inputs = int(in.size());
+  const bool direct = walk.direct();
+  parallel_for(walk.size(), kPiece, threads, [&](int64_t begin, int64_t end, int) {
+    const void* x[kMapOperands];
+    void* y[kMapOperands];
+    if (direct)
+      for (int64_t i = begin, n; i < end; i += n) {
+        n = walk.stretch(i, end - i);
+        for (int k = 0; k < inputs; ++k) x[k] = walk.fetch(k, i, n, nullptr, true);
+        for (int k = inputs; k < walk.operands; ++k) y[k - inputs] = walk.fetch(k, i, n, nullptr, false);
+        run(parameters, x, y, n);
+      }
+    else {
+      alignas(64) char block[kMapOperands][kMapBlock * kMost];
+      for (int64_t i = begin, n; i < end; i += n) {
+        n = walk.stretch(i, std::min(kMapBlock, end - i));
+        for (int k = 0; k < inputs; ++k) x[k] = walk.fetch(k, i, n, block[k], true);
+        for (int k = inputs; k < walk.operands; ++k) y[k - inputs] = walk.fetch(k, i, n, block[k], false);
+        run(parameters, x, y, n);
+        for (int k = inputs; k < walk.operands; ++k) walk.put(k, i, n, y[k - inputs]);
+      }
+    }
+  });
+}
+
+bool overlaps(const TensorView& a, const TensorView& b) {
+  if (a.absent() || b.absent() || a.numel() <= 0 || b.numel() <= 0 || !a.contiguous() || !b.contiguous()) return false;
+  if (a.data == b.data && a.shape == b.shape && byte_size(a.dtype) == byte_size(b.dtype)) return false;
+  const char *p = a.as<char>(), *q = b.as<char>();
+  return p < q + b.numel() * int64_t(byte_size(b.dtype)) && q < p + a.numel() * int64_t(byte_size(a.dtype));
+}
+
+}  // namespace baracuda

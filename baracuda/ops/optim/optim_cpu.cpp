@@ -1,0 +1,110 @@
+// Adam: p m v read and written, g read; seven streams of 4 bytes in f32, memory bandwidth is the floor. Norm: one stream
+// read, eight vectors of f64 sums so that the additions do not wait for each other.
+#include "baracuda/math/element.hpp"
+#include "baracuda/ops/optim/optim_cpu.hpp"
+#include "baracuda/ops/optim/optim_math.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+
+template <class P, class G> void adam(const AdamStep& step, const AdamPiece& piece) {
+  using S = Acc<P>;
+  constexpr int N = kLanes<S>;
+  using V = Pack<S, N>;
+  const AdamStep s = step;
+  P* p = static_cast<P*>(piece.params);
+  const G* g = static_cast<const G*>(piece.grads);
+  S *m = static_cast<S*>(piece.m), *v = static_cast<S*>(piece.v), *w = static_cast<S*>(piece.masters);
+  int64_t i = 0;
+  for (; i + N <= piece.n; i += N) {
+    V pv = w ? load<N>(w + i) : load<N>(p + i), mv = load<N>(m + i), vv = load<N>(v + i);
+    optim::adam(s, load<N>(g + i), pv, mv, vv);
+    store<S, N>(m + i, mv);
+    store<S, N>(v + i, vv);
+    if (w) store<S, N>(w + i, pv);
+    store<P, N>(p + i, pv);
+  }
+  if (const int rest = int(piece.n - i)) {
+    V pv = w ? load_tail<N>(w + i, rest) : load_tail<N>(p + i, rest), mv = load_tail<N>(m + i, rest), vv = load_tail<N>(v + i, rest);
+    optim::adam(s, load_tail<N>(g + i, rest), pv, mv, vv);
+    store_tail<S, N>(m + i, mv, rest);
+    store_tail<S, N>(v + i, vv, rest);
+    if (w) store_tail<S, N>(w + i, pv, rest);
+    store_tail<P, N>(p + i, pv, rest);
+  }
+}
+
+// Element i goes to lane i mod 64 in its turn; lanes are folded in halves.
+constexpr int kSumLanes = 64;
+template <class T> void squares(const void* data, int64_t n, SquareSums& sums) {
+  constexpr int N = kLanes<Acc<T>>, kParts = kSumLanes / N;
+  using D = Pack<double, N>;
+  const T* x = static_cast<const T*>(data);
+  const int64_t whole = n / kSumLanes * kSumLanes;
+  D acc[kParts];
+  for (auto& a : acc) a = 0;
+  for (int64_t i = 0; i < whole; i += kSumLanes)
+    for (int k = 0; k < kParts; ++k) {
+      const D d = convert<double>(load<N>(x + i + k * N));
+      acc[k] = acc[k] + d * d;  // exact products of floats
+    }
+  double lane[kSumLanes];
+  for (int k = 0; k < kParts; ++k)
+    for (int l = 0; l < N; ++l) lane[k * N + l] = acc[k].lane(l);
+  for (int64_t i = whole; i < n; ++i) {
+    const double d = convert<double>(load<1>(x + i)).v;
+    lane[i - whole] += d * d;
+  }
+  for (int w = kSumLanes / 2; w; w /= 2)
+    for (int l = 0; l < w; ++l) lane[l] += lane[l + w];
+  sums.mid += lane[0];
+}
+// f64: beyond 2^500 and below 2^-500 the squares leave the range; such numbers are scaled by 2^-600 and 2^600.
+template <> void squares<double>(const void* data, int64_t n, SquareSums& sums) {
+  constexpr int N = kLanes<double>, kParts = 16 / N;
+  using D = Pack<double, N>;
+  const double* x = static_cast<const double*>(data);
+  const int64_t whole = n / 16 * 16;
+  D big[kParts], mid[kParts], small[kParts];
+  for (int k = 0; k < kParts; ++k) big[k] = mid[k] = small[k] = 0;
+  for (int64_t i = 0; i < whole; i += 16)
+    for (int k = 0; k < kParts; ++k) {
+      const D d = load<N>(x + i + k * N), a = abs(d);
+      const D b = where(a > 0x1p500, d * 0x1p-600, D(0)), s = where(a < 0x1p-500, d * 0x1p600, D(0));
+      const D m = where(a > 0x1p500, D(0), where(a < 0x1p-500, D(0), d));
+      big[k] = fma(b, b, big[k]), small[k] = fma(s, s, small[k]), mid[k] = fma(m, m, mid[k]);
+    }
+  double lane[3][16];
+  for (int k = 0; k < kParts; ++k)
+    for (int l = 0; l < N; ++l) lane[0][k * N + l] = big[k].lane(l), lane[1][k * N + l] = mid[k].lane(l), lane[2][k * N + l] = small[k].lane(l);
+  for (int64_t i = whole; i < n; ++i) {
+    const double d = x[i], a = d < 0 ? -d : d;
+    const int to = a > 0x1p500 ? 0 : a < 0x1p-500 ? 2 : 1;
+    const double e = to == 0 ? d * 0x1p-600 : to == 2 ? d * 0x1p600 : d;
+    lane[to][i - whole] = __builtin_fma(e, e, lane[to][i - whole]);
+  }
+  for (auto& l : lane)
+    for (int w = 8; w; w /= 2)
+      for (int j = 0; j < w; ++j) l[j] += l[j + w];
+  sums.big += lane[0][0], sums.mid += lane[1][0], sums.small += lane[2][0];
+}
+
+template <class P, class... G> constexpr auto row(TypeList<G...> list) {
+  return by_dtype<void (*)(const AdamStep&, const AdamPiece&)>(list, []<class T>() { return &adam<P, T>; });
+}
+constexpr OptimKernels table() {
+  OptimKernels k;
+  using Small = TypeList<f16, bf16, float>;
+  k.adam[DType::f16] = row<f16>(Small{});
+  k.adam[DType::bf16] = row<bf16>(Small{});
+  k.adam[DType::f32] = row<float>(Small{});
+  k.adam[DType::f64] = row<double>(TypeList<double>{});
+  k.squares = by_dtype<void (*)(const void*, int64_t, SquareSums&)>(Floating{}, []<class T>() { return &squares<T>; });
+  return k;
+}
+
+}  // namespace
+extern constexpr OptimKernels optim_kernels = table();
+}  // namespace BARACUDA_ISA
+}  // namespace baracuda

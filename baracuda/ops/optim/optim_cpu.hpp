@@ -1,0 +1,25 @@
+#pragma once
+// What the instruction-set units of the family export.
+#include <cstdint>
+#include "baracuda/core/dtype.hpp"
+#include "baracuda/host/isa.hpp"
+
+namespace baracuda {
+
+// The constants of one step. keep: 1 - lr weight_decay (decoupled), l2: weight_decay (not decoupled).
+struct AdamStep { double grad_scale, keep, l2, one_minus_beta1, beta2, one_minus_beta2, step_size, root_correction2, eps; };
+struct AdamPiece {
+  void* params;
+  const void* grads;
+  void *m, *v, *masters;  // masters may be null
+  int64_t n;
+};
+// Sums of squares: all in `mid`, or, for f64, the squares of scaled numbers where `big` and `small` say so.
+struct SquareSums { double big, mid, small; };
+struct OptimKernels {
+  ByDType<ByDType<void (*)(const AdamStep&, const AdamPiece&)>> adam;  // by dtype of params, then of grads
+  ByDType<void (*)(const void* x, int64_t n, SquareSums&)> squares;
+};
+BARACUDA_ISA_TABLE(OptimKernels, optim_kernels)
+
+}  // namespace baracuda

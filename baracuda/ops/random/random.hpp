@@ -1,0 +1,70 @@
+#pragma once
+// Random numbers from Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+//
+// y has `shape`, any strides; dtypes f16 bf16 f32 f64. Element i in row-major order depends on (seed, offset + i) alone,
+// so a tensor may be made in pieces, by any number of threads, and the halves are the rounded f32 values. seed and
+// offset are arguments of the run; a caller who wants fresh numbers moves offset on by the number of elements.
+// The counter is offset + i (mod 2^64) divided by the elements per block, the key is the seed: a block of four words
+// makes four elements of f32, f16 or bf16, or two of f64. Bits are those of our own log, sqrt, sin and cos, the same
+// for every instruction set. Workspace: none. Guarantee: deterministic, batch invariant.
+#include <span>
+#include "baracuda/core/plan.hpp"
+
+namespace baracuda {
+
+// Uniform in [lo, hi): lo and hi are rounded to the dtype first; hi itself is never drawn (hi = lo draws lo).
+// 24 random bits per element, 53 for f64. lo and hi finite, lo <= hi, hi - lo finite in f32 (f64 for f64).
+struct RandomUniformDescriptor {
+  DType dtype = DType::f32;
+  Shape shape;
+  double lo = 0, hi = 1;
+  static constexpr auto fields() {
+    return std::tuple(field("dtype", &RandomUniformDescriptor::dtype, "of y"), field("shape", &RandomUniformDescriptor::shape, "of y"),
+                      field("lo", &RandomUniformDescriptor::lo, "lowest value"),
+                      field("hi", &RandomUniformDescriptor::hi, "upper bound, not drawn"));
+  }
+};
+struct RandomUniform {
+  static constexpr std::string_view name = "random_uniform", category = "random", summary = "y uniform in [lo, hi)";
+  using Descriptor = RandomUniformDescriptor;
+  struct Args {
+    TensorView y;
+    uint64_t seed = 0, offset = 0;
+    static constexpr auto args() {
+      return std::tuple(arg("y", &Args::y, Role::out), arg("seed", &Args::seed, Role::value), arg("offset", &Args::offset, Role::value));
+    }
+  };
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<RandomUniform>> kernels();
+};
+using RandomUniformPlan = Plan<RandomUniform>;
+
+// Normal with mean and std (finite, std >= 0) by Box and Muller (1958): two words make r = sqrt(-2 log u1) and an angle,
+// elements 2k and 2k + 1 are r cos and r sin. |y - mean| <= 6.8 std, 8.6 std for f64.
+struct RandomNormalDescriptor {
+  DType dtype = DType::f32;
+  Shape shape;
+  double mean = 0, std = 1;
+  static constexpr auto fields() {
+    return std::tuple(field("dtype", &RandomNormalDescriptor::dtype, "of y"), field("shape", &RandomNormalDescriptor::shape, "of y"),
+                      field("mean", &RandomNormalDescriptor::mean), field("std", &RandomNormalDescriptor::std, "standard deviation"));
+  }
+};
+struct RandomNormal {
+  static constexpr std::string_view name = "random_normal", category = "random", summary = "y normal with mean and std";
+  using Descriptor = RandomNormalDescriptor;
+  struct Args {
+    TensorView y;
+    uint64_t seed = 0, offset = 0;
+    static constexpr auto args() {
+      return std::tuple(arg("y", &Args::y, Role::out), arg("seed", &Args::seed, Role::value), arg("offset", &Args::offset, Role::value));
+    }
+  };
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<RandomNormal>> kernels();
+};
+using RandomNormalPlan = Plan<RandomNormal>;
+
+}  // namespace baracuda

@@ -1,0 +1,107 @@
+// Philox words to numbers, for one instruction set. sizeof(T) bytes written per element; arithmetic bounds: ten rounds
+// of four multiplications per block, and for normals a log, a root, a sine and a cosine per pair.
+#include "baracuda/math/element.hpp"
+#include "baracuda/ops/random/random_cpu.hpp"
+#include "baracuda/ops/random/random_math.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+
+constexpr int N = kLanes<float>, kD = kLanes<double>;
+
+// N blocks as 4 N floats in the order of elements.
+template <bool kNormal> struct Group32 {
+  using A = float;
+  static constexpr int kSize = 4 * N;
+  __attribute__((noinline)) static void make(const RandomNumbers& p, uint64_t block, float* out) {
+    using V = Pack<float, N>;
+    const PhiloxBlock<N> b = philox_blocks<N>(block, p.seed);
+    alignas(64) float column[4][N];
+    for (int k = 0; k < 4; k += 2) {
+      V first, second;
+      if constexpr (kNormal) {
+        const Words<N> quarter = (b.word[k + 1] + 0x20000000u) >> 30, turn = b.word[k + 1] - (quarter << 30);
+        const V a = random::from_signed<N>(turn) * 0x1.921fb54442d18p-30;
+        const auto z = random::box_muller(random::open_unit<N>(b.word[k]), a, __builtin_bit_cast(typename V::Bits, quarter));
+        first = fma(z.cosine, V(p.factor), V(p.base)), second = fma(z.sine, V(p.factor), V(p.base));
+      } else {
+        auto value = [&](Words<N> w) {
+          const V v = fma(random::unit<N>(w), V(p.factor), V(p.base));
+          return where(v > V(p.most), V(p.most), v);
+        };
+        first = value(b.word[k]), second = value(b.word[k + 1]);
+      }
+      store<float, N>(column[k], first);
+      store<float, N>(column[k + 1], second);
+    }
+    for (int j = 0; j < N; ++j)
+      for (int k = 0; k < 4; ++k) out[4 * j + k] = column[k][j];
+  }
+};
+// N blocks as 2 N doubles.
+template <bool kNormal> struct Group64 {
+  using A = double;
+  static constexpr int kSize = 2 * N;
+  __attribute__((noinline)) static void make(const RandomNumbers& p, uint64_t block, double* out) {
+    using V = Pack<double, kD>;
+    const PhiloxBlock<N> b = philox_blocks<N>(block, p.seed);
+    alignas(64) uint32_t w[4][N];
+    for (int k = 0; k < 4; ++k) __builtin_memcpy(w[k], &b.word[k], sizeof w[k]);
+    auto word = [&](int k, int j) { return uint64_t(w[k + 1][j]) << 32 | w[k][j]; };
+    if constexpr (kNormal) {
+      alignas(64) double u[N], a[N];
+      alignas(64) int64_t quarter[N];
+      for (int j = 0; j < N; ++j) {
+        const uint64_t x = word(0, j), t = word(2, j), q = (t + (uint64_t(1) << 61)) >> 62;
+        u[j] = double(int64_t((x >> 11) + 1)) * 0x1p-53;
+        a[j] = double(int64_t(t - (q << 62))) * 0x1.921fb54442d18p-62;
+        quarter[j] = int64_t(q);
+      }
+      for (int j = 0; j < N; j += kD) {
+        typename V::Bits q;
+        __builtin_memcpy(&q, quarter + j, sizeof q);
+        const auto z = random::box_muller(load<kD>(u + j), load<kD>(a + j), q);
+        store<double, kD>(u + j, fma(z.cosine, V(p.factor), V(p.base)));
+        store<double, kD>(a + j, fma(z.sine, V(p.factor), V(p.base)));
+      }
+      for (int j = 0; j < N; ++j) out[2 * j] = u[j], out[2 * j + 1] = a[j];
+    } else {
+      for (int j = 0; j < N; ++j)
+        for (int k = 0; k < 2; ++k) out[2 * j + k] = double(int64_t(word(2 * k, j) >> 11)) * 0x1p-53;
+      for (int j = 0; j < kSize; j += kD) {
+        const V v = fma(load<kD>(out + j), V(p.factor), V(p.base));
+        store<double, kD>(out + j, where(v > V(p.most), V(p.most), v));
+      }
+    }
+  }
+};
+
+template <class Group, class T> void generate(const RandomNumbers& p) {
+  using A = typename Group::A;
+  constexpr int per_block = Group::kSize / N, lanes = kLanes<A>;
+  T* y = static_cast<T*>(p.y);
+  alignas(64) A values[Group::kSize];
+  int64_t done = 0;
+  while (done < p.n) {
+    const uint64_t element = p.first + uint64_t(done);
+    const int skip = int(element % per_block), most = Group::kSize - skip;
+    const uint64_t until_wrap = 0 - element;  // elements are numbered mod 2^64, and their blocks start over with them
+    int m = p.n - done < most ? int(p.n - done) : most;
+    if (until_wrap != 0 && until_wrap < uint64_t(m)) m = int(until_wrap);
+    Group::make(p, element / per_block, values);
+    if (m == Group::kSize)
+      for (int j = 0; j < Group::kSize; j += lanes) store<T, lanes>(y + done + j, load<lanes>(values + j));
+    else
+      for (int j = 0; j < m; ++j) store<T, 1>(y + done + j, load<1>(values + skip + j));
+    done += m;
+  }
+}
+template <class T, bool kNormal> using GroupOf = std::conditional_t<sizeof(T) == 8, Group64<kNormal>, Group32<kNormal>>;
+
+}  // namespace
+extern constexpr RandomKernels random_kernels = {
+    by_dtype<void (*)(const RandomNumbers&)>(Floating{}, []<class T>() { return &generate<GroupOf<T, false>, T>; }),
+    by_dtype<void (*)(const RandomNumbers&)>(Floating{}, []<class T>() { return &generate<GroupOf<T, true>, T>; })};
+}  // namespace BARACUDA_ISA
+}  // namespace baracuda
