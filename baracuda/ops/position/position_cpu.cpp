@@ -1,0 +1,137 @@
+// Rope: y_a = x_a c - x_b s, y_b = x_b c + x_a s. Reads x, writes y; the floor is memory bandwidth. The sines of 64 positions
+// stay in the second-level cache while all heads that stand there are turned.
+#include <utility>
+#include "baracuda/math/element.hpp"
+#include "baracuda/math/vmath.hpp"
+#include "baracuda/ops/position/position_cpu.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+
+using D = Pack<double, kLanes<double>>;
+
+template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get(const T* p, int count) {
+  return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
+}
+template <int N, class T> BARACUDA_HD void put(T* p, Pack<Acc<T>, N> v, int count) {
+  if (count == N) store<T, N>(p, v);
+  else store_tail<T, N>(p, v, count & (N - 1));
+}
+template <int N> BARACUDA_HD int width(int64_t left) { return left < N ? int(left) : N; }
+
+// cos and sin of p f_i, f_i and the product in two words: out[half], out[half + half].
+void sines(const RopeFrequencies& f, double p, double* out) {
+  constexpr int N = D::kWidth;
+  const D position = D::of(p - Raw<double, N>{});
+  for (int64_t i = 0; i < f.half; i += N) {
+    const int count = width<N>(f.half - i);
+    const D high = get<N>(f.high + i, count), angle = position * high;
+    const D low = fma(position, high, -angle) + position * get<N>(f.low + i, count);
+    const D c = cos(angle), s = sin(angle);
+    put<N>(out + i, c - low * s, count);
+    put<N>(out + f.half + i, s + low * c, count);
+  }
+}
+void fill_fine(const RopeFrequencies& f) {
+  for (int b = 0; b < kRopeFine; ++b) sines(f, b, f.fine + b * 2 * f.half);
+}
+
+template <class A> void table(const RopeTable& t) {
+  constexpr int N = D::kWidth;
+  const int64_t half = t.f.half;
+  const double sign = t.inverse ? -1 : 1;
+  int64_t last = 0;
+  for (int64_t k = 0; k < t.count; ++k) {
+    const int64_t p = t.positions[k], a = p >> 6;
+    if (k == 0 || a != last) sines(t.f, double(a * kRopeFine), t.coarse);
+    last = a;
+    const double* fine = t.f.fine + (p & (kRopeFine - 1)) * 2 * half;
+    A* out = static_cast<A*>(t.table) + k * (t.interleaved ? 4 : 2) * half;
+    for (int64_t i = 0; i < half; i += N) {
+      const int count = width<N>(half - i);
+      const D ca = get<N>(t.coarse + i, count), sa = get<N>(t.coarse + half + i, count);
+      const D cb = get<N>(fine + i, count), sb = get<N>(fine + half + i, count);
+      const auto c = convert<A>(fma(ca, cb, -(sa * sb))), s = convert<A>(sign * fma(sa, cb, ca * sb));
+      if (!t.interleaved) {
+        put<N>(out + i, c, count);
+        put<N>(out + half + i, s, count);
+      } else {
+        A *cosine = out + 2 * i, *sine = cosine + 2 * half;
+        for (int j = 0; j < count; ++j) {
+          cosine[2 * j] = cosine[2 * j + 1] = c.lane(j);
+          sine[2 * j] = -s.lane(j), sine[2 * j + 1] = s.lane(j);
+        }
+      }
+    }
+  }
+}
+
+template <class T> void copy_rest(const RopeRows& p, const T* x, T* y) {
+  if (x != y)
+    for (int64_t i = 2 * p.half; i < p.n; ++i) y[i] = x[i];
+}
+template <class T> void half_split(const RopeRows& p) {
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>;
+  using V = Pack<A, N>;
+  const int64_t half = p.half;
+  for (int64_t r = 0; r < p.rows; ++r) {
+    const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
+    T* y = static_cast<T*>(p.y) + r * p.y_pitch;
+    const A *cosine = static_cast<const A*>(p.table) + r * p.table_pitch, *sine = cosine + half;
+    auto turn = [&](int64_t i, int count) __attribute__((always_inline)) {
+      const V a = get<N>(x + i, count), b = get<N>(x + half + i, count), c = get<N>(cosine + i, count), s = get<N>(sine + i, count);
+      put<N>(y + i, fma(a, c, -(b * s)), count);
+      put<N>(y + half + i, fma(b, c, a * s), count);
+    };
+    int64_t i = 0;
+    for (; i + N <= half; i += N) turn(i, N);
+    if (i < half) turn(i, int(half - i));
+    copy_rest(p, x, y);
+  }
+}
+
+#if BARACUDA_VECTOR_BYTES
+template <class V, int... K> BARACUDA_HD V swap_pairs(V x, std::integer_sequence<int, K...>) {
+  return V::of(__builtin_shufflevector(x.v, x.v, (K ^ 1)...));
+}
+#endif
+template <class T> void interleaved(const RopeRows& p) {
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>;
+  using V = Pack<A, N>;
+  const int64_t m = 2 * p.half;
+  for (int64_t r = 0; r < p.rows; ++r) {
+    const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
+    T* y = static_cast<T*>(p.y) + r * p.y_pitch;
+    const A *cosine = static_cast<const A*>(p.table) + r * p.table_pitch, *sine = cosine + m;
+    if constexpr (N == 1) {
+      for (int64_t i = 0; i < m; i += 2) {
+        const V a = load<1>(x + i), b = load<1>(x + i + 1);
+        store<T, 1>(y + i, fma(a, load<1>(cosine + i), b * load<1>(sine + i)));
+        store<T, 1>(y + i + 1, fma(b, load<1>(cosine + i + 1), a * load<1>(sine + i + 1)));
+      }
+    } else {
+      auto turn = [&](int64_t i, int count) __attribute__((always_inline)) {
+        const V v = get<N>(x + i, count), partner = swap_pairs(v, std::make_integer_sequence<int, N>{});
+        put<N>(y + i, fma(v, get<N>(cosine + i, count), partner * get<N>(sine + i, count)), count);
+      };
+      int64_t i = 0;
+      for (; i + N <= m; i += N) turn(i, N);
+      if (i < m) turn(i, int(m - i));
+    }
+    copy_rest(p, x, y);
+  }
+}
+
+constexpr PositionKernels make() {
+  return {&fill_fine, by_dtype<void (*)(const RopeTable&)>(Floating{}, []<class T>() { return &table<Acc<T>>; }),
+          by_dtype<void (*)(const RopeRows&)>(Floating{}, []<class T>() { return &half_split<T>; }),
+          by_dtype<void (*)(const RopeRows&)>(Floating{}, []<class T>() { return &interleaved<T>; })};
+}
+
+}  // namespace
+extern constexpr PositionKernels position_kernels = make();
+}  // namespace BARACUDA_ISA
+}  // namespace baracuda

@@ -1,0 +1,40 @@
+#pragma once
+// What the instruction-set units of the family export.
+#include "baracuda/core/dtype.hpp"
+#include "baracuda/host/isa.hpp"
+
+namespace baracuda {
+
+// A position is 64 a + b: the sines of 64 a f are computed when a changes, those of b f are looked up, and the two
+// are multiplied as complex numbers in f64. So a position has one table row, however it is reached.
+inline constexpr int kRopeFine = 64;
+struct RopeFrequencies {
+  const double *high, *low;  // f_i = high + low, i < half
+  int64_t half;
+  double* fine;              // [64][2][half]: cosines, then sines, of b f_i
+};
+// Rows of the table, A (float, double for f64) [count][2][width]: half_split cos[half] sin[half]; interleaved, for each
+// element of the pairs, cos[2 half] and sin[2 half] with the sign that the element's partner takes.
+struct RopeTable {
+  RopeFrequencies f;
+  const int64_t* positions;
+  int64_t count;
+  bool interleaved, inverse;
+  double* coarse;  // scratch [2][half]
+  void* table;
+};
+struct RopeRows {
+  const void* x;
+  void* y;
+  int64_t x_pitch, y_pitch, table_pitch, rows;
+  const void* table;
+  int64_t half, n;
+};
+struct PositionKernels {
+  void (*fill_fine)(const RopeFrequencies&);
+  ByDType<void (*)(const RopeTable&)> table;
+  ByDType<void (*)(const RopeRows&)> half_split, interleaved;
+};
+BARACUDA_ISA_TABLE(PositionKernels, position_kernels)
+
+}  // namespace baracuda

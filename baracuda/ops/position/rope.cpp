@@ -1,0 +1,164 @@
+#include <cmath>
+#include <vector>
+#include "baracuda/host/row_walk.hpp"
+#include "baracuda/ops/position/position.hpp"
+#include "baracuda/ops/position/position_cpu.hpp"
+
+namespace baracuda {
+namespace {
+
+int64_t rotary_dim(const RopeDescriptor& d) { return d.rotary_dim.value_or(d.shape[3]); }
+
+Status validate_common(std::string_view op, const RopeDescriptor& d) {
+  BARACUDA_TRY(expect_shape(op, "shape", d.shape));
+  if (d.shape.rank != 4) return invalid(op, text("shape ", d.shape, " must be [B, H, S, D]"));
+  if (!valid_enum(d.pairing)) return invalid(op, text("pairing ", int(d.pairing), " is not a pairing"));
+  if (!valid_enum(d.scaling)) return invalid(op, text("scaling ", int(d.scaling), " is not a scaling"));
+  const int64_t rotary = rotary_dim(d);
+  if (rotary < 0 || rotary > d.shape[3] || rotary % 2)
+    return invalid(op, text("rotary_dim ", rotary, " must be even and at most the head dimension ", d.shape[3]));
+  if (!std::isfinite(d.theta) || d.theta <= 0) return invalid(op, text("theta ", d.theta, " must be finite and positive"));
+  if (d.scaling == RopeScaling::none) return {};
+  if (!std::isfinite(d.factor) || d.factor <= 0) return invalid(op, text("factor ", d.factor, " must be finite and positive"));
+  if (!std::isfinite(d.high_freq_factor) || !(d.low_freq_factor > 0) || !(d.high_freq_factor > d.low_freq_factor))
+    return invalid(op, text("low_freq_factor ", d.low_freq_factor, " must be positive and below high_freq_factor ", d.high_freq_factor));
+  if (d.original_context <= 0) return invalid(op, text("original_context ", d.original_context, " must be positive"));
+  return {};
+}
+Status expect_heads(std::string_view op, std::string_view arg, const TensorView& v, const RopeDescriptor& d) {
+  BARACUDA_TRY(expect(op, arg, v, d.dtype, d.shape));
+  return expect_dense_rows(op, arg, v);
+}
+Status check_positions(std::string_view op, const TensorView& v, int64_t offset, const RopeDescriptor& d) {
+  if (v.absent()) {
+    if (int64_t end; __builtin_add_overflow(offset, d.shape[2], &end)) return invalid(op, text("offset ", offset, " plus ", d.shape[2], " positions exceeds 2^63 - 1"));
+    return {};
+  }
+  if (offset != 0) return invalid(op, text("offset ", offset, " must be 0 where positions are given"));
+  if (v.dtype != DType::i32 && v.dtype != DType::i64) return invalid(op, text("positions has dtype ", v.dtype, ", expected i32 or i64"));
+  const Shape one{d.shape[2]}, each{d.shape[0], d.shape[2]};
+  if (!(v.shape == one) && !(v.shape == each)) return invalid(op, text("positions has shape ", v.shape, ", expected ", one, " or ", each));
+  return {};
+}
+PrecisionGuarantee guarantee(const RopeDescriptor& d) {
+  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
+}
+
+// The frequencies and the fine table, made once per plan.
+struct State {
+  std::vector<double> high, low, fine;
+  RopeFrequencies view() const {
+    return {high.data(), low.data(), int64_t(high.size()), const_cast<double*>(fine.data())};
+  }
+};
+long double scaled(const RopeDescriptor& d, long double f) {
+  if (d.scaling == RopeScaling::none) return f;
+  const long double turns = d.original_context * f / 6.283185307179586476925286766559L;  // within the original context
+  if (turns > d.high_freq_factor) return f;
+  if (turns < d.low_freq_factor) return f / d.factor;
+  const long double kept = (turns - d.low_freq_factor) / (d.high_freq_factor - d.low_freq_factor);
+  return (1 - kept) * f / d.factor + kept * f;
+}
+Result<PlanState> prepare(const Stream&, const RopeDescriptor& d, const PlanPreference&) {
+  auto s = std::make_shared<State>();
+  const int64_t rotary = rotary_dim(d), half = rotary / 2;
+  for (int64_t i = 0; i < half; ++i) {
+    const long double f = scaled(d, std::pow((long double)(d.theta), -(long double)(2 * i) / (long double)(rotary)));
+    s->high.push_back(double(f));
+    s->low.push_back(double(f - double(f)));
+  }
+  s->fine.resize(size_t(kRopeFine * 2 * half));
+  BARACUDA_ISA_PICK(position_kernels).fill_fine(s->view());
+  return PlanState(std::move(s));
+}
+
+// A block is 64 positions of one stretch of batches: its table is made once and used for all of their heads.
+constexpr int64_t kBlock = 64;
+int64_t table_width(const RopeDescriptor& d) { return (d.pairing == RopePairing::interleaved ? 2 : 1) * rotary_dim(d); }
+struct Scratch { char* table; double* coarse; };
+Scratch carve_scratch(const RopeDescriptor& d, Carver& c) {
+  Scratch s;
+  s.table = static_cast<char*>(c.take_bytes("sines", c.threads() * kBlock * table_width(d), byte_size(accumulator(d.dtype))));
+  s.coarse = c.take<double>("sines of block starts", c.threads() * rotary_dim(d));
+  return s;
+}
+void carve(const RopeDescriptor& d, const void*, Carver& c) { carve_scratch(d, c); }
+
+template <class Op>
+Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& positions, int64_t offset, const TensorView& y, bool inverse) {
+  const RopeDescriptor& d = l.desc;
+  if (d.shape.numel() == 0) return {};
+  const int64_t batches = d.shape[0], heads = d.shape[1], length = d.shape[2], n = d.shape[3], half = rotary_dim(d) / 2;
+  const RopeFrequencies frequencies = static_cast<const State*>(l.state)->view();
+  const bool interleaved = d.pairing == RopePairing::interleaved;
+  const PositionKernels& kernels = BARACUDA_ISA_PICK(position_kernels);
+  const auto rotate = (interleaved ? kernels.interleaved : kernels.half_split)[d.dtype];
+  Carver c = l.carver();
+  const Scratch scratch = carve_scratch(d, c);
+  const int64_t width = table_width(d), size = int64_t(byte_size(d.dtype)), table_bytes = kBlock * width * int64_t(byte_size(accumulator(d.dtype)));
+  // Positions shared by the batches: a stretch is as many of them as leave some blocks for every thread.
+  const int64_t blocks = (length + kBlock - 1) / kBlock;
+  const bool own = positions.shape.rank == 2;
+  const int64_t stretch = own ? 1 : std::max<int64_t>(1, batches * blocks / 64), stretches = (batches + stretch - 1) / stretch;
+  // Rows go by in the order in which they lie: position by position, or head by head.
+  const bool heads_inside = heads > 1 && std::abs(x.strides[1]) < std::abs(x.strides[2]);
+  parallel_for(stretches * blocks, 1, l.threads, [&](int64_t begin, int64_t end, int worker) {
+    char* table = scratch.table + worker * table_bytes;
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t b0 = task / blocks * stretch, b1 = std::min(b0 + stretch, batches), s0 = task % blocks * kBlock;
+      const int64_t count = std::min(kBlock, length - s0);
+      int64_t p[kBlock];
+      for (int64_t s = 0; s < count; ++s) {
+        if (positions.absent()) { p[s] = offset + s0 + s; continue; }
+        const int64_t at = own ? b0 * positions.strides[0] + (s0 + s) * positions.strides[1] : (s0 + s) * positions.strides[0];
+        p[s] = positions.dtype == DType::i64 ? positions.as<int64_t>()[at] : positions.as<int32_t>()[at];
+      }
+      kernels.table[d.dtype]({frequencies, p, count, interleaved, inverse, scratch.coarse + worker * 2 * half, table});
+      for (int64_t b = b0; b < b1; ++b) {
+        const int64_t outer = heads_inside ? count : heads, rows = heads_inside ? heads : count;
+        for (int64_t i = 0; i < outer; ++i) {
+          auto place = [&](const TensorView& v) {
+            return v.as<char>() + (b * v.strides[0] + (heads_inside ? (s0 + i) * v.strides[2] : i * v.strides[1] + s0 * v.strides[2])) * size;
+          };
+          const int axis = heads_inside ? 1 : 2;
+          rotate({place(x), place(y), x.strides[axis], y.strides[axis], heads_inside ? 0 : width, rows,
+                  heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n});
+        }
+      }
+    }
+  });
+  return {};
+}
+Status run_forward(const Launch<Rope>& l) { return turn(l, l.args.x, l.args.positions, l.args.offset, l.args.y, false); }
+Status run_backward(const Launch<RopeBackward>& l) { return turn(l, l.args.dy, l.args.positions, l.args.offset, l.args.dx, true); }
+
+}  // namespace
+
+Status Rope::validate(const Descriptor& d) { return validate_common(name, d); }
+Status Rope::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect_heads(name, "x", a.x, d));
+  BARACUDA_TRY(expect_heads(name, "y", a.y, d));
+  return check_positions(name, a.positions, a.offset, d);
+}
+std::span<const Kernel<Rope>> Rope::kernels() {
+  static constexpr Kernel<Rope> list[] = {
+      {.name = "rope.cpu.block", .launch = launch_all<Rope>(Floating{}, run_forward), .guarantee = guarantee, .carve = carve, .prepare = prepare}};
+  return list;
+}
+
+Status RopeBackward::validate(const Descriptor& d) { return validate_common(name, d); }
+Status RopeBackward::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect_heads(name, "dy", a.dy, d));
+  BARACUDA_TRY(expect_heads(name, "dx", a.dx, d));
+  return check_positions(name, a.positions, a.offset, d);
+}
+std::span<const Kernel<RopeBackward>> RopeBackward::kernels() {
+  static constexpr Kernel<RopeBackward> list[] = {{.name = "rope_backward.cpu.block",
+                                                   .launch = launch_all<RopeBackward>(Floating{}, run_backward),
+                                                   .guarantee = guarantee,
+                                                   .carve = carve,
+                                                   .prepare = prepare}};
+  return list;
+}
+
+}  // namespace baracuda
