@@ -1,0 +1,175 @@
+#pragma once
+// Blocks of rows on their way into the matrix tile, for the instruction-set units of the family.
+//
+// `Operand<T>` says how products of element type T are made: with the pairs of the bf16 instruction, or in the type of
+// sums. Two forms of a block of rows [row][element] appear:
+//   rows     as A, one row of the matrix each: where it lies if its type is right, else converted
+//   columns  as A or B where the row number is what the product sums over: where it lies, converted, or, for pairs,
+//            two rows interleaved element by element
+#include "baracuda/math/element.hpp"
+#include "baracuda/ops/attention/attention_cpu.hpp"
+#include "baracuda/ops/attention/attention_math.hpp"
+
+namespace baracuda::inline BARACUDA_ISA {
+namespace attention {
+
+BARACUDA_HD int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+BARACUDA_HD int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+template <class T> struct Operand {
+#if defined(__AVX512BF16__)
+  static constexpr bool pairs = std::is_same_v<T, bf16>;
+#else
+  static constexpr bool pairs = false;
+#endif
+  using Sum = Acc<T>;
+  using Packed = std::conditional_t<pairs, T, Sum>;
+  static constexpr bool in_place = std::is_same_v<T, Packed>;
+  static constexpr int group = pairs ? 2 : 1;
+  static constexpr int terms = kIsHalf<T> ? 4 : 6;  // of the exponential
+};
+
+// Scratch, handed out in order.
+struct Bump {
+  char* p;
+  template <class T> T* take(int64_t count) {
+    T* r = reinterpret_cast<T*>(p);
+    p += (count * int64_t(sizeof(T)) + 63) / 64 * 64;
+    return r;
+  }
+};
+BARACUDA_HD int64_t even(int64_t n) { return (n + 1) & ~int64_t(1); }
+template <class T> inline void zero(T* p, int64_t n) { __builtin_memset(p, 0, size_t(n) * sizeof(T)); }
+
+// A block of rows as the operand of a product.
+template <class P> struct Block {
+  const P* p;
+  int64_t row;  // elements from row to row; for interleaved pairs from two rows to the next two
+};
+
+template <class T, class P> void convert_row(const T* x, P* y, int64_t n) {
+  constexpr int N = kLanes<Acc<T>>;
+  int64_t i = 0;
+  for (; i + N <= n; i += N) store<P, N>(y + i, load<N>(x + i));
+  for (; i < n; ++i) store<P, 1>(y + i, load<1>(x + i));
+}
+
+#if defined(__AVX512BF16__)
+// Word i of a, word i of b, for the low and the high half of two vectors of 32 words.
+BARACUDA_HD void interleave_words(__m512i a, __m512i b, __m512i& low, __m512i& high) {
+  const __m512i l = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2,
+                                     33, 1, 32, 0);
+  low = _mm512_permutex2var_epi16(a, l, b);
+  high = _mm512_permutex2var_epi16(a, _mm512_add_epi16(l, _mm512_set1_epi16(16)), b);
+}
+// Lanes of a and of b as bf16, side by side.
+BARACUDA_HD __m512i interleave(Pack<float, 16> a, Pack<float, 16> b) {
+  const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(__m512(b.v), __m512(a.v));
+  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18,
+                                         2, 17, 1, 16, 0);
+  return _mm512_permutexvar_epi16(order, both);
+}
+#endif
+// Two rows (b null: zeros) element by element.
+inline void interleave_rows(const bf16* a, const bf16* b, bf16* out, int64_t n) {
+  int64_t i = 0;
+#if defined(__AVX512BF16__)
+  for (; i + 32 <= n; i += 32) {
+    __m512i low, high;
+    interleave_words(_mm512_loadu_si512(a + i), b ? _mm512_loadu_si512(b + i) : _mm512_setzero_si512(), low, high);
+    _mm512_storeu_si512(out + 2 * i, low);
+    _mm512_storeu_si512(out + 2 * i + 32, high);
+  }
+#endif
+  for (; i < n; ++i) out[2 * i] = a[i], out[2 * i + 1] = b ? b[i] : bf16{0};
+}
+
+// Rows as A. Scratch of n sdpa_padded(d) elements; the memory past an odd d is zero for pairs.
+template <class T, class P = typename Operand<T>::Packed> Block<P> stage_rows(const T* x, int64_t row, int64_t n, int64_t d, P* scratch) {
+  if constexpr (Operand<T>::in_place)
+    if (!Operand<T>::pairs || d % 2 == 0) return {x, row};
+  const int64_t pitch = sdpa_padded(d);
+  for (int64_t i = 0; i < n; ++i) {
+    convert_row(x + i * row, scratch + i * pitch, d);
+    if (Operand<T>::pairs && d % 2) scratch[i * pitch + d] = P{};
+  }
+  return {scratch, pitch};
+}
+// Rows that a product sums over. Scratch as above, for an even n.
+template <class T, class P = typename Operand<T>::Packed> Block<P> stage_columns(const T* x, int64_t row, int64_t n, int64_t d, P* scratch) {
+  if constexpr (Operand<T>::pairs) {
+    const int64_t pitch = 2 * sdpa_padded(d);
+    for (int64_t i = 0; i < n; i += 2) interleave_rows(x + i * row, i + 1 < n ? x + (i + 1) * row : nullptr, scratch + i / 2 * pitch, d);
+    return {scratch, pitch};
+  } else return stage_rows<T, P>(x, row, n, d, scratch);
+}
+// The same with the rows that `hidden` names as zeros: what a query gets whose hidden keys hold NaN.
+template <class T, class P, class Hidden> Block<P> stage_visible(const T* x, int64_t row, int64_t n, int64_t d, P* scratch, Hidden hidden) {
+  constexpr int group = Operand<T>::group;
+  const int64_t pitch = group * sdpa_padded(d);
+  for (int64_t i = 0; i < n + n % group; ++i)
+    for (int64_t e = 0; e < d; ++e) {
+      P value{};
+      if (i < n && !hidden(i)) store<P, 1>(&value, load<1>(x + i * row + e));
+      scratch[i / group * pitch + e * group + i % group] = value;
+    }
+  return {scratch, pitch};
+}
+
+// Block as A with the matrix row along the block's rows (`first` skipped), or, `across`, along its elements.
+template <class P> TileA rows_of(const TileKernel& t, Block<P> b, int64_t first) {
+  return {b.p + first * b.row, b.row, t.k_group, t.mr * b.row};
+}
+template <class P> TileA across(const TileKernel& t, Block<P> b, int64_t first) {
+  return {b.p + first / t.k_group * b.row, t.k_group, b.row, t.mr * t.k_group};
+}
+template <class P> TileB columns_of(const TileKernel& t, Block<P> b, int64_t first) {
+  return {b.p + first / t.k_group * b.row, b.row, t.nr * t.k_group};
+}
+
+// Whether any element is NaN or infinite: only then can a weight of zero do harm.
+template <class T> bool any_nonfinite(const T* x, int64_t row, int64_t n, int64_t d) {
+  using V = PackOf<T>;
+  constexpr int N = V::kWidth;
+  V sum = 0;  // of x - x: 0 for finite values, NaN else
+  for (int64_t i = 0; i < n; ++i) {
+    const T* r = x + i * row;
+    int64_t e = 0;
+    for (; e + N <= d; e += N) { const V a = load<N>(r + e); sum += a - a; }
+    if (e < d) { const V a = load_tail<N>(r + e, int(d - e)); sum += a - a; }
+  }
+  return any(mask_not(sum == V(0)));
+}
+
+// What one query needs to know about its scores.
+template <class S> struct Row {
+  int64_t lo, hi, position;
+  S slope;           // of ALiBi
+  const char* bias;  // of key 0
+};
+template <class T> BARACUDA_HD Row<Acc<T>> row_of(const SdpaProblem& p, const SdpaSequence& s, const Mask& mask, int64_t head, int64_t i) {
+  const KeyRange range = mask.of(i);
+  Row<Acc<T>> r{range.lo, range.hi, i + mask.shift, 0, nullptr};
+  if (p.slopes) r.slope = Acc<T>(p.slopes[s.b * p.slopes_batch + head * p.slopes_head]);
+  if (p.bias)
+    r.bias = static_cast<const char*>(p.bias) +
+             (s.b * p.bias_stride[0] + head * p.bias_stride[1] + i * p.bias_stride[2]) * int64_t(p.bias_f32 ? sizeof(float) : sizeof(T));
+  return r;
+}
+template <class T> BARACUDA_HD Acc<T> bias_at(const SdpaProblem& p, const char* bias, int64_t key) {
+  const int64_t at = key * p.bias_stride[3];
+  if (p.bias_f32) return Acc<T>(reinterpret_cast<const float*>(bias)[at]);
+  return load<1>(reinterpret_cast<const T*>(bias) + at).v;
+}
+template <class T> BARACUDA_HD bool hidden(const SdpaProblem& p, const Row<Acc<T>>& r, int64_t key) {
+  return key < r.lo || key >= r.hi || (r.bias && bias_at<T>(p, r.bias, key) == Acc<T>(-kInf));
+}
+BARACUDA_HD Mask mask_of(const SdpaProblem& p, const SdpaSequence& s) {
+  return {p.top_left ? 0 : s.k_len - s.q_len, p.left, p.right, s.k_len};
+}
+template <class T> BARACUDA_HD T* row_at(const SdpaTensor& t, const SdpaSequence& s, int64_t head, int64_t row) {
+  return static_cast<T*>(t.p) + s.b * t.batch + head * t.head + row * t.row;
+}
+
+}  // namespace attention
+}  // namespace baracuda

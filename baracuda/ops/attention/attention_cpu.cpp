@@ -1,0 +1,238 @@
+// Forward: y = softmax(scale q k^T, masked) v by panels of queries, online over blocks of keys.
+//
+// A panel holds up to 32 queries as lanes, so that maximum, sum and rescaling of the softmax are plain vertical vector
+// operations: s^T = k q^T with k as it lies, y^T = v^T p^T with v as it lies; only q is transposed, once. Per key block
+// of 128: m' = max(m, s), p = exp(s - m'), l = l exp(m - m') + sum p, y^T = y^T exp(m - m') + v^T p.
+// Work: 2 (D + Dv) flops a visible score and one exponential; the s^T block (16 KiB) stays in the first cache.
+// The blocks of keys begin at multiples of 128 whatever the panel sees, and keys that no query of the panel sees add
+// exact zeros, so a query's bits do not depend on its neighbours.
+#include "baracuda/ops/attention/attention_block.hpp"
+
+namespace baracuda::inline BARACUDA_ISA {
+namespace attention {
+namespace {
+
+constexpr int64_t kW = kSdpaPanel;
+
+template <class T> struct Forward {
+  using S = Acc<T>;
+  using O = Operand<T>;
+  using P = typename O::Packed;
+  using V = PackOf<T>;
+  static constexpr int N = V::kWidth, kVectors = int(kW) / N;
+
+  const SdpaProblem& p;
+  const SdpaBlock& block;
+  const TileKernel& tile = *p.tile;
+  const int64_t d = p.head_dim, dv = p.head_dim_v;
+  const Mask mask = mask_of(p, block.sequence);
+  const bool plain = p.softcap == 0 && !p.slopes && !p.bias && p.scale > 0;
+
+  struct Panel {
+    int64_t cols, lo, hi, full_lo, full_hi;  // keys that any, that every query sees
+    TileB q;
+  };
+  Row<S> rows[kSdpaRows];
+  Panel panels[kSdpaRows / kW];
+  P *q_packed, *k_staged, *v_staged, *weights;
+  S *s, *y, *m, *l, *bias, *out;
+
+  // Rows of the block, counted over its heads.
+  int64_t head_of(int64_t r) const { return block.head + (block.row0 + r) / block.sequence.q_len; }
+  int64_t query_of(int64_t r) const { return (block.row0 + r) % block.sequence.q_len; }
+
+  void carve() {
+    Bump b{static_cast<char*>(block.scratch)};
+    const int64_t count = (block.rows + kW - 1) / kW;
+    q_packed = b.take<P>(kSdpaRows * sdpa_padded(d));
+    y = b.take<S>(count * kW * dv);
+    m = b.take<S>(count * kW);
+    l = b.take<S>(count * kW);
+    s = b.take<S>(kSdpaKeys * kW);
+    weights = O::pairs ? b.take<P>(kSdpaKeys * kW) : nullptr;
+    bias = p.bias ? b.take<S>(kSdpaKeys * kW) : nullptr;
+    k_staged = b.take<P>(kSdpaKeys * sdpa_padded(d));
+    v_staged = b.take<P>(2 * kSdpaKeys * sdpa_padded(dv));
+    out = b.take<S>(kW * sdpa_padded(most(d, dv)));  // also: visible values of one query, queries of several heads
+  }
+
+  void start_panel(int64_t first, Panel& n) {
+    n = {least(kW, block.rows - first), INT64_MAX, 0, 0, INT64_MAX, {}};
+    for (int64_t c = 0; c < n.cols; ++c) {
+      Row<S>& r = rows[first + c];
+      r = row_of<T>(p, block.sequence, mask, head_of(first + c), query_of(first + c));
+      if (r.lo < r.hi) n.lo = least(n.lo, r.lo), n.hi = most(n.hi, r.hi);
+      n.full_lo = most(n.full_lo, r.lo), n.full_hi = least(n.full_hi, r.lo < r.hi ? r.hi : 0);
+    }
+    const T* q = row_at<T>(p.q, block.sequence, head_of(first), block.sequence.q_start + query_of(first));
+    int64_t q_row = p.q.row;
+    if (block.heads > 1) {
+      T* gathered = reinterpret_cast<T*>(out);
+      for (int64_t c = 0; c < n.cols; ++c)
+        __builtin_memcpy(gathered + c * d, row_at<T>(p.q, block.sequence, head_of(first + c), block.sequence.q_start + query_of(first + c)),
+                         size_t(d) * sizeof(T));
+      q = gathered, q_row = d;
+    }
+    n.q = tile.pack_b({q, q_row, 1, n.cols, d}, q_packed + first * sdpa_padded(d));
+    const int64_t at = first;
+    zero(y + at * dv, kW * dv);
+    zero(l + at, kW);
+    for (int64_t c = 0; c < kW; ++c) m[at + c] = S(-kInf);
+  }
+
+  // Scale, softcap, bias and ALiBi of the scores of keys [key, key + n), in natural logarithms.
+  void transform(const Row<S>* row, int64_t cols, int64_t key, int64_t n) {
+    if (p.bias)
+      for (int64_t c = 0; c < cols; ++c)
+        for (int64_t k = 0; k < n; ++k) bias[k * kW + c] = bias_at<T>(p, row[c].bias, key + k);
+    alignas(64) S slope[kW] = {}, at[kW] = {};
+    for (int64_t c = 0; c < cols; ++c) slope[c] = row[c].slope, at[c] = S(row[c].position - key);
+    const V scale = V(S(p.scale)), cap = V(S(p.softcap)), inverse = V(S(p.softcap ? 1 / p.softcap : 0));
+    for (int64_t c = 0; c < cols; c += N)
+      for (int64_t k = 0; k < n; ++k) {
+        V x = load<N>(s + k * kW + c) * scale, unused;
+        if (p.softcap != 0) x = softcap(x, cap, inverse, unused);
+        if (p.bias) {
+          const V b = load<N>(bias + k * kW + c);
+          x = where(b == V(-kInf), b, x + b);
+        }
+        if (p.slopes) x = fma(-load<N>(slope + c), abs(load<N>(at + c) - V(double(k))), x);
+        store<S, N>(s + k * kW + c, x);
+      }
+  }
+  void hide(const Row<S>* row, int64_t cols, int64_t key, int64_t n) {
+    alignas(64) S lo[kW] = {}, hi[kW] = {};
+    for (int64_t c = 0; c < cols; ++c) lo[c] = S(most(row[c].lo - key, 0)), hi[c] = S(least(row[c].hi - key, n));
+    for (int64_t c = 0; c < cols; c += N) {
+      const V from = load<N>(lo + c), to = load<N>(hi + c);
+      for (int64_t k = 0; k < n; ++k) {
+        const V at = double(k);
+        store<S, N>(s + k * kW + c, where((at >= from) & (at < to), load<N>(s + k * kW + c), V(-kInf)));
+      }
+    }
+  }
+
+  // One round of the online softmax over s[0, n): weights in place of the scores (pairs: in `weights`).
+  void softmax(int64_t first, int64_t cols, int64_t n) {
+    const V unit = V(S(plain ? p.scale * kExpUnit<V> : kExpUnit<V>));
+    alignas(64) S shrink[kW];
+    bool rescale = false;
+    for (int64_t c = 0; c < cols; c += N) {
+      const V old = load<N>(m + first + c);
+      V top = old;
+      for (int64_t k = 0; k < n; ++k) {
+        const V x = load<N>(s + k * kW + c);
+        top = where(x > top, x, top);
+      }
+      const V safe = where(top == V(-kInf), V(0), top), alpha = exp_weight<O::terms>((old - safe) * unit);
+      V sum = 0;
+      if constexpr (O::pairs) sum = weigh_pairs(c, n, safe, unit);
+      else
+        for (int64_t k = 0; k < n; ++k) {
+          const V w = exp_weight<O::terms>((load<N>(s + k * kW + c) - safe) * unit);
+          sum += w;
+          store<S, N>(s + k * kW + c, w);
+        }
+      store<S, N>(m + first + c, top);
+      store<S, N>(l + first + c, fma(load<N>(l + first + c), alpha, sum));
+      store<S, N>(shrink + c, alpha);
+      rescale = rescale || any(alpha != V(1));
+    }
+    if (!rescale) return;
+    S* o = y + first * dv;
+    for (int64_t c = 0; c < cols; c += N) {
+      const V alpha = load<N>(shrink + c);
+      for (int64_t e = 0; e < dv; ++e) store<S, N>(o + e * kW + c, load<N>(o + e * kW + c) * alpha);
+    }
+  }
+  V weigh_pairs(int64_t c, int64_t n, V safe, V unit) {
+    V sum = 0;
+#if defined(__AVX512BF16__)
+    if constexpr (O::pairs)
+      for (int64_t k = 0; k < n; k += 2) {
+        const V a = exp_weight<O::terms>((load<N>(s + k * kW + c) - safe) * unit);
+        const V b = k + 1 < n ? exp_weight<O::terms>((load<N>(s + (k + 1) * kW + c) - safe) * unit) : V(0);
+        sum += a + b;
+        _mm512_storeu_si512(weights + k * kW + 2 * c, interleave(a, b));
+      }
+#endif
+    (void)c, (void)n, (void)safe, (void)unit;
+    return sum;
+  }
+
+  // y^T += v^T p^T for one panel.
+  void accumulate(int64_t first, int64_t cols, Block<P> v, int64_t skip, int64_t n) {
+    const P* w = O::pairs ? weights : reinterpret_cast<const P*>(s);
+    tile.tile({dv, cols, tile.groups(n), across(tile, v, skip), {w, O::group * kW, tile.nr * O::group}, y + first * dv, kW, true});
+  }
+  // The same, query by query, with the values of hidden keys replaced by zero.
+  void accumulate_visible(int64_t first, int64_t cols, const T* v, int64_t key, int64_t n) {
+    const P* w = O::pairs ? weights : reinterpret_cast<const P*>(s);
+    for (int64_t c = 0; c < cols; ++c) {
+      const Row<S>& r = rows[first + c];
+      const Block<P> seen = stage_visible<T, P>(v, p.v.row, n, dv, v_visible(), [&](int64_t k) { return hidden<T>(p, r, key + k); });
+      tile.tile({dv, 1, tile.groups(n), across(tile, seen, 0), {w + c * O::group, O::group * kW, tile.nr * O::group}, y + first * dv + c, kW, true});
+    }
+  }
+  P* v_visible() { return v_staged + kSdpaKeys * sdpa_padded(dv); }
+
+  void finish(int64_t first, const Panel& n) {
+    S* o = y + first * dv;
+    const V natural = V(S(plain ? p.scale : 1));
+    alignas(64) S lse[kW];
+    for (int64_t c = 0; c < n.cols; c += N) {
+      const V sum = load<N>(l + first + c), inverse = where(sum == V(0), V(0), V(1) / sum);
+      for (int64_t e = 0; e < dv; ++e) store<S, N>(o + e * kW + c, load<N>(o + e * kW + c) * inverse);
+      store<S, N>(lse + c, where(sum == V(0), V(-kInf), fma(load<N>(m + first + c), natural, log(sum))));
+    }
+    for (int64_t c = 0; c < n.cols; ++c) {
+      const int64_t head = head_of(first + c), row = block.sequence.q_start + query_of(first + c);
+      if (p.lse.p) *row_at<S>(p.lse, block.sequence, head, row) = lse[c];
+      T* to = row_at<T>(p.y, block.sequence, head, row);
+      for (int64_t e = 0; e < dv; ++e) store<T, 1>(to + e, Pack<S, 1>::of(o[e * kW + c]));
+    }
+  }
+
+  void run() {
+    carve();
+    int64_t lo = INT64_MAX, hi = 0;
+    const int64_t count = (block.rows + kW - 1) / kW;
+    for (int64_t i = 0; i < count; ++i) {
+      start_panel(i * kW, panels[i]);
+      lo = least(lo, panels[i].lo), hi = most(hi, panels[i].hi);
+    }
+    zero(s, kSdpaKeys * kW);  // lanes without a query are computed and dropped
+    const int64_t kv_head = block.head / p.group;
+    for (int64_t key = lo / kSdpaKeys * kSdpaKeys; key < hi; key += kSdpaKeys) {
+      const int64_t n = least(kSdpaKeys, least(block.sequence.k_len, even(hi)) - key);
+      const T* k = row_at<const T>(p.k, block.sequence, kv_head, block.sequence.k_start + key);
+      const T* v = row_at<const T>(p.v, block.sequence, kv_head, block.sequence.k_start + key);
+      const Block<P> ks = stage_rows<T>(k, p.k.row, n, d, k_staged), vs = stage_columns<T>(v, p.v.row, n, dv, v_staged);
+      int v_finite = -1;
+      for (int64_t i = 0; i < count; ++i) {
+        const Panel& panel = panels[i];
+        const int64_t first = i * kW, from = most(key, panel.lo) & ~int64_t(1), to = least(key + n, even(panel.hi));
+        if (from >= to) continue;
+        const bool partial = panel.full_lo > from || panel.full_hi < to;
+        tile.tile({to - from, panel.cols, tile.groups(d), rows_of(tile, ks, from - key), panel.q, s, kW, false});
+        if (!plain) transform(rows + first, panel.cols, from, to - from);
+        if (partial) hide(rows + first, panel.cols, from, to - from);
+        softmax(first, panel.cols, to - from);
+        if ((partial || p.bias) && v_finite < 0) v_finite = !any_nonfinite(v, p.v.row, n, dv);
+        if ((partial || p.bias) && !v_finite) accumulate_visible(first, panel.cols, v + (from - key) * p.v.row, from, to - from);
+        else accumulate(first, panel.cols, vs, from - key, to - from);
+      }
+    }
+    for (int64_t i = 0; i < count; ++i) finish(i * kW, panels[i]);
+  }
+};
+
+template <class T> void forward(const SdpaBlock& b) { Forward<T>{*b.problem, b}.run(); }
+
+}  // namespace
+}  // namespace attention
+
+extern constexpr SdpaForwardKernels sdpa_forward_kernels = {
+    by_dtype<void (*)(const SdpaBlock&)>(Floating{}, []<class T>() { return &attention::forward<T>; })};
+
+}  // namespace baracuda::inline BARACUDA_ISA

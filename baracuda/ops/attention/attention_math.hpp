@@ -1,0 +1,47 @@
+#pragma once
+// What a score goes through between q.k and the softmax, and which keys a query sees: host and device, one lane or many.
+#include "baracuda/math/vmath.hpp"
+
+namespace baracuda::inline BARACUDA_ISA {
+namespace attention {
+
+// Keys [lo, hi) that query i sees.
+struct KeyRange { int64_t lo, hi; };
+struct Mask {
+  int64_t shift;        // position of query 0
+  int64_t left, right;  // -1: unbounded
+  int64_t k_len;
+  BARACUDA_HD KeyRange of(int64_t i) const {
+    const int64_t p = i + shift;
+    int64_t lo = left < 0 ? 0 : p - left, hi = right < 0 ? k_len : p + right + 1;
+    lo = lo < 0 ? 0 : lo > k_len ? k_len : lo;
+    hi = hi > k_len ? k_len : hi < lo ? lo : hi;
+    return {lo, hi};
+  }
+};
+
+// The exponential of the softmax, in the base that is cheapest: 2^t in f32 (exp_unit = log2 e turns natural logarithms
+// into t), e^t in f64 (exp_unit = 1). Below 2^-126 f32 results round to 0 through subnormals; exactly 1 at t = 0; NaN
+// stays. For t up to 128. Relative error 2^-24 (terms = 6), or 2^-18.3 (terms = 4), which is enough for weights that
+// are rounded to 16 bits, or whose values are.
+template <class V> inline constexpr double kExpUnit = V::kF32 ? 0x1.71547652b82fep0 : 1;
+template <int terms, class V> BARACUDA_HD V exp_weight(V t) {
+  if constexpr (!V::kF32) return exp(t);
+  else {
+    const V c = where(t < -127, V(-127), t), z = c + kMagic<V>, r = c - (z - kMagic<V>);
+    V p;
+    if constexpr (terms == 4) p = poly(r, 1, 0x1.62e0dep-1, 0x1.ec00d6p-3, 0x1.ca13dcp-5, 0x1.3ac75ep-7);
+    else p = poly(r, 1, 0x1.62e43p-1, 0x1.ebfbd8p-3, 0x1.c6af78p-5, 0x1.3b30bp-7, 0x1.5f0a66p-10, 0x1.3f9068p-13);
+    return p * V::from_bits((bits(z) << 23) + (127 << 23));  // the low bits of z are the integer, its others leave by the shift
+  }
+}
+
+// c tanh(s / c) and, in `slope`, its derivative.
+template <class V> BARACUDA_HD V softcap(V s, V c, V inverse, V& slope) {
+  const V t = tanh(s * inverse);
+  slope = fma(-t, t, V(1));
+  return c * t;
+}
+
+}  // namespace attention
+}  // namespace baracuda

@@ -1,0 +1,330 @@
+// Windows, softcap, ALiBi, bias, sequences of different lengths, decoding, refusals.
+#include "baracuda/ops/attention/attention_oracle.hpp"
+
+namespace baracuda {
+namespace {
+
+using namespace testing;
+
+constexpr DType kDTypesHere[] = {DType::f16, DType::bf16, DType::f32, DType::f64};
+
+TEST(AttentionWindow, case_window_inclusive) {
+  for (DType t : kDTypesHere) {
+    Sdpa c({.dtype = t, .q_len = 6, .k_len = 6, .head_dim = 4, .window_left = 2, .window_right = 0});
+    for (int64_t i = 0; i < 24; ++i) c.q.set(i, 0), c.v.set(i, double(i / 4 + 1));
+    ASSERT_OK(c.forward());
+    const double want[] = {1, 1.5, 2, 3, 4, 5};
+    for (int64_t i = 0; i < 24; ++i) EXPECT_EQ(c.y.at(i), want[i / 4]);
+    check_sdpa(c);
+  }
+}
+TEST(AttentionWindow, Values) {
+  for (DType t : {DType::f32, DType::bf16})
+    for (auto [left, right] : {std::pair<int64_t, int64_t>{0, 0}, {5, 0}, {40, 3}, {-1, 20}, {130, -1}, {INT64_MAX, 0}, {3, INT64_MAX}})
+      for (auto [sq, sk] : {std::pair<int64_t, int64_t>{150, 150}, {40, 300}, {200, 90}}) {
+        SdpaDescriptor d{.dtype = t, .heads = 2, .kv_heads = 1, .q_len = sq, .k_len = sk, .head_dim = 8, .window_left = left, .window_right = right};
+        check_sdpa(Sdpa(d, 41));
+        d.align = CausalAlign::top_left, d.causal = true;
+        check_sdpa(Sdpa(d, 42));
+      }
+}
+TEST(AttentionWindow, case_window_equals_causal) {  // the same mask gives the same bits
+  for (DType t : {DType::f16, DType::bf16, DType::f32}) {
+    SdpaDescriptor d{.dtype = t, .q_len = 1000, .k_len = 1000, .head_dim = 32, .causal = true};
+    Sdpa want(d, 2);
+    ASSERT_OK(want.forward());
+    ASSERT_OK(want.backward());
+    for (int64_t left : {999, -1, 5000}) {
+      d.causal = false, d.window_left = left, d.window_right = 0;
+      Sdpa c(d, 2);
+      ASSERT_OK(c.forward());
+      ASSERT_OK(c.backward());
+      EXPECT_TRUE(c.y.same_bits(want.y) && c.lse.same_bits(want.lse) && c.dq.same_bits(want.dq) && c.dk.same_bits(want.dk) && c.dv.same_bits(want.dv));
+    }
+  }
+}
+TEST(AttentionSoftcap, case_softcap_formula) {
+  for (DType t : kDTypesHere) {  // one key: lse is the capped score; its slope shows in dq of a second key's weight
+    Sdpa c({.dtype = t, .q_len = 1, .k_len = 1, .head_dim = 1, .scale = 1, .softcap = 2});
+    c.q.set(0, 3), c.k.set(0, 1);
+    ASSERT_OK(c.forward());
+    EXPECT_NEAR(c.lse.at(0), 1.8102965, 2e-6);
+    // Two keys of which the other has score 0: ds = p (1 - p) (v0 - v1), dq = ds * 0.1807066 * k0.
+    Sdpa two({.dtype = t, .q_len = 1, .k_len = 2, .head_dim = 1, .scale = 1, .softcap = 2});
+    two.q.set(0, 3), two.k.set(0, 1), two.k.set(1, 0), two.v.set(0, 1), two.v.set(1, 0), two.dy.set(0, 1);
+    check_sdpa(two);
+    const double p = 1 / (1 + std::exp(-1.8102965));
+    EXPECT_NEAR(two.dq.at(0), p * (1 - p) * 0.1807066, t == DType::bf16 || t == DType::f16 ? 1e-3 : 1e-6);
+  }
+}
+TEST(AttentionSoftcap, case_softcap_hang) {  // a slice of the heads of B 2, S 1024, H 32, D 128
+  SdpaDescriptor d{.dtype = DType::bf16, .heads = 2, .q_len = 1024, .k_len = 1024, .head_dim = 128, .causal = true, .softcap = 10};
+  Sdpa c(d, 2);
+  ASSERT_OK(c.forward());
+  ASSERT_OK(c.backward());
+  for (const Tensor* x : {&c.dq, &c.dk, &c.dv})
+    for (int64_t i = 0; i < x->numel(); ++i) ASSERT_TRUE(std::isfinite(x->at(i)));
+}
+TEST(AttentionSoftcap, Values) {
+  for (DType t : kDTypesHere)
+    for (double cap : {0.5, 30.0}) {
+      SdpaDescriptor d{.dtype = t, .heads = 2, .kv_heads = 1, .q_len = 50, .k_len = 140, .head_dim = 16, .causal = true, .softcap = cap};
+      check_sdpa(Sdpa(d, 4, 1.5));
+    }
+}
+TEST(AttentionScale, NegativeAndZero) {
+  for (DType t : {DType::f32, DType::bf16})
+    for (double scale : {-0.3, 0.0, 2.0}) check_sdpa(Sdpa({.dtype = t, .q_len = 30, .k_len = 140, .head_dim = 8, .scale = scale}, 4));
+}
+TEST(AttentionAlibi, case_softcap_alibi_order) {
+  for (DType t : kDTypesHere) {
+    SdpaDescriptor d{.dtype = t, .q_len = 1, .k_len = 2, .head_dim = 1, .scale = 1, .softcap = 2, .bias_shape = {1, 1, 1, 2}};
+    Sdpa c(d);
+    c.q.set(0, 1), c.k.set(0, 3), c.k.set(1, 1), c.v.set(0, 1), c.v.set(1, 0), c.dy.set(0, 1), c.bias.set(0, -0.5), c.bias.set(1, 0);
+    ASSERT_OK(c.forward());
+    ASSERT_OK(c.backward());
+    const double close = t == DType::f32 || t == DType::f64 ? 5e-7 : t == DType::f16 ? 1e-3 : 8e-3;
+    EXPECT_NEAR(c.lse.at(0), 1.8289285, 2e-6);
+    EXPECT_NEAR(c.y.at(0), 0.5953344, close);
+    EXPECT_NEAR(c.dq.at(0), -0.0588613, close);
+    EXPECT_NEAR(c.dk.at(0), 0.0435343, close);
+    EXPECT_NEAR(c.dk.at(1), -0.1894642, close);
+    // The same by ALiBi: slope 0.5 and distance 1 for the first key.
+    d.bias_shape = {}, d.alibi = true;
+    Sdpa a(d);
+    a.slopes = Tensor(DType::f32, {1}, {0.5});
+    for (auto [from, to] : {std::pair{&c.q, &a.q}, {&c.k, &a.k}, {&c.v, &a.v}, {&c.dy, &a.dy}})
+      for (int64_t i = 0; i < to->numel(); ++i) to->set(i, from->at(i));
+    ASSERT_OK(a.forward());
+    EXPECT_NEAR(a.lse.at(0), 1.8289285, 2e-6);
+  }
+}
+TEST(AttentionAlibi, case_alibi_slopes_batch) {
+  for (DType t : {DType::bf16, DType::f32}) {
+    SdpaDescriptor d{.dtype = t, .batch = 2, .heads = 4, .kv_heads = 2, .q_len = 40, .k_len = 150, .head_dim = 16, .causal = true, .alibi = true};
+    Sdpa c(d, 4);
+    check_sdpa(c);
+    SdpaDescriptor one = d;
+    one.batch = 1;
+    for (int64_t b = 0; b < 2; ++b) {  // each item alone, its slopes as [4] and as [1, 4]
+      auto item = [&](const TensorView& v) {
+        TensorView i = v;
+        i.data = static_cast<char*>(v.data) + b * v.strides[0] * int64_t(byte_size(v.dtype)), i.shape[0] = 1;
+        return i;
+      };
+      TensorView slopes = item(c.slopes), flat = slopes;
+      flat.shape = {4}, flat.strides = {1};
+      for (const TensorView& s : {slopes, flat}) {
+        Tensor y(t, {1, 4, 40, 16}), lse(DType::f32, {1, 4, 40});
+        ASSERT_OK(run_plan<FlashSdpa>(one, {item(c.q), item(c.k), item(c.v), y, lse, {}, s, {}, {}}));
+        EXPECT_TRUE(bytes_of(y) == bytes_of(item(c.y)) && bytes_of(lse) == bytes_of(item(c.lse)));
+      }
+    }
+    // A stride-0 expansion of [4] to [2, 4] equals [4].
+    Tensor four = Tensor::uniform(DType::f32, {4}, 3, 0, 1), y(t, c.y.shape());
+    TensorView expanded = four;
+    expanded.shape = {2, 4}, expanded.strides = {0, 1};
+    ASSERT_OK(run_plan<FlashSdpa>(d, {c.q, c.k, c.v, y, c.lse, {}, four, {}, {}}));
+    ASSERT_OK(run_plan<FlashSdpa>(d, {c.q, c.k, c.v, c.y, c.lse, {}, expanded, {}, {}}));
+    EXPECT_TRUE(y.same_bits(c.y));
+  }
+}
+TEST(AttentionBias, ValuesAndGradientsForEveryBroadcast) {
+  for (DType t : {DType::f32, DType::bf16})
+    for (int axes = 0; axes < 16; ++axes)
+      for (bool wide : {false, true}) {
+        if (wide && t == DType::f32) continue;
+        SdpaDescriptor d{.dtype = t, .batch = 2, .heads = 4, .kv_heads = 2, .q_len = 35, .k_len = 140, .head_dim = 8, .causal = axes % 2 == 0};
+        d.bias_shape = {axes & 1 ? 2 : 1, axes & 2 ? 4 : 1, axes & 4 ? 35 : 1, axes & 8 ? 140 : 1};
+        if (wide) d.bias_dtype = DType::f32;
+        check_sdpa(Sdpa(d, 50));
+      }
+}
+TEST(AttentionBias, SeveralBlocks) {
+  SdpaDescriptor d{.dtype = DType::f32, .batch = 1, .heads = 2, .q_len = 200, .k_len = 300, .head_dim = 8, .softcap = 3};
+  d.bias_shape = {1, 1, 200, 300};
+  check_sdpa(Sdpa(d, 51, 1, Layout::padded));
+  Sdpa c(d, 51);
+  check_repeat_bits<FlashSdpa>(d, c.forward_args(), {}, 1);
+  check_repeat_bits<FlashSdpaBackward>(d, c.backward_args(), {}, 1);
+}
+TEST(AttentionBias, MinusInfinityHides) {  // like the mask: NaN in a hidden key stays there
+  for (DType t : kDTypesHere) {
+    SdpaDescriptor d{.dtype = t, .heads = 2, .kv_heads = 1, .q_len = 40, .k_len = 140, .head_dim = 8};
+    d.bias_shape = {1, 1, 40, 140};
+    Sdpa c(d, 52);
+    for (int64_t i = 0; i < 40; ++i)
+      for (int64_t j = 0; j < 140; ++j)
+        if ((i + j) % 3 == 0 || i == 7) c.bias.set(i * 140 + j, -INFINITY);
+    check_sdpa(c);
+    for (int64_t e = 0; e < 8; ++e) {
+      EXPECT_EQ(c.y.at(7 * 8 + e), 0);
+      EXPECT_EQ(c.dq.at(7 * 8 + e), 0);
+    }
+    const std::vector<double> y = c.y.values(), dq = c.dq.values();
+    for (int64_t e = 0; e < 8; ++e) c.k.set(20 * 8 + e, NAN), c.v.set(20 * 8 + e, NAN);
+    ASSERT_OK(c.forward());
+    ASSERT_OK(c.backward());
+    for (int64_t i = 0; i < c.y.numel(); ++i) {
+      const int64_t query = i / 8 % 40;
+      if ((query + 20) % 3 == 0 || query == 7) EXPECT_TRUE(c.y.at(i) == y[size_t(i)] && c.dq.at(i) == dq[size_t(i)]) << name(t) << " " << query;
+      else EXPECT_TRUE(std::isnan(c.y.at(i)) && std::isnan(c.dq.at(i)));
+    }
+  }
+}
+TEST(AttentionVarlen, Values) {
+  for (DType t : kDTypesHere)
+    for (DType lengths : {DType::i32, DType::i64})
+      for (bool causal : {false, true}) {
+        SdpaDescriptor d{.dtype = t, .batch = 4, .heads = 4, .kv_heads = 2, .q_len = 60, .k_len = 150, .head_dim = 16, .causal = causal, .varlen = true,
+                         .total_q = 100, .total_k = 230};
+        d.alibi = causal;
+        Sdpa c(d, 60);
+        c.lengths({0, 40, 40, 41, 100}, {0, 20, 60, 60, 210}, lengths);  // no queries, no keys, rows of no sequence at the end
+        c.d.total_q = 100;
+        const SdpaTruth want = sdpa_truth(c);
+        ASSERT_OK(c.forward());
+        ASSERT_OK(c.backward());
+        const Tolerance tolerance{.dtype = t, .terms = double(want.terms)};
+        auto strip = [](const Tensor& x, int64_t rows) {  // rows that belong to sequences
+          Shape s = x.shape();
+          s[0] = rows;
+          std::vector<double> v = x.values();
+          v.resize(size_t(s.numel()));
+          return Tensor(x.dtype(), s, v);
+        };
+        auto cut = [](std::vector<double> v, int64_t n) { return v.resize(size_t(n)), v; };
+        const int64_t kn = 210 * 2 * 16;
+        EXPECT_CLOSE(c.y, want.y, tolerance, &want.y_scale);
+        EXPECT_CLOSE(c.dq, want.dq, tolerance, &want.dq_scale);
+        EXPECT_CLOSE(strip(c.dk, 210), cut(want.dk, kn), tolerance, &want.dk_scale);
+        EXPECT_CLOSE(strip(c.dv, 210), cut(want.dv, kn), tolerance, &want.dv_scale);
+        for (int64_t i = kn; i < c.dk.numel(); ++i) ASSERT_TRUE(std::isnan(c.dk.at(i)) && std::isnan(c.dv.at(i)));  // poison, not written
+      }
+}
+TEST(AttentionVarlen, case_varlen_zero_q) {
+  for (int64_t width : {64, 128, 256}) {
+    SdpaDescriptor d{.dtype = DType::bf16, .batch = 3, .heads = 4, .kv_heads = 1, .q_len = 150, .k_len = 100, .head_dim = width, .causal = true,
+                     .varlen = true, .total_q = 300, .total_k = 300};
+    Sdpa c(d, 61);
+    c.lengths({0, 150, 150, 300}, {0, 100, 200, 300});
+    ASSERT_OK(c.forward());
+    ASSERT_OK(c.backward());
+    for (int64_t i = 100 * width; i < 200 * width; ++i) ASSERT_TRUE(c.dk.at(i) == 0 && c.dv.at(i) == 0);
+    // The others equal runs of their own.
+    SdpaDescriptor one{.dtype = DType::bf16, .batch = 1, .heads = 4, .kv_heads = 1, .q_len = 150, .k_len = 100, .head_dim = width, .causal = true};
+    for (int64_t b : {0, 2}) {
+      auto part = [&](const TensorView& v, int64_t row) {  // [total, heads, width] rows as [1, heads, rows, width]
+        return TensorView{static_cast<char*>(v.data) + row * v.strides[0] * 2, v.dtype, {}, {1, v.shape[1], v.shape[1] == 4 ? 150 : 100, width},
+                          {0, v.strides[1], v.strides[0], 1}};
+      };
+      const int64_t q0 = b ? 150 : 0, k0 = b ? 200 : 0;
+      Sdpa s(one);
+      const TensorView q = part(c.q, q0), k = part(c.k, k0), v = part(c.v, k0), dy = part(c.dy, q0);
+      ASSERT_OK(run_plan<FlashSdpa>(one, {q, k, v, s.y, s.lse, {}, {}, {}, {}}));
+      EXPECT_TRUE(bytes_of(s.y) == bytes_of(part(c.y, q0)));
+      ASSERT_OK(run_plan<FlashSdpaBackward>(one, {dy, q, k, v, s.y, s.lse, s.dq, s.dk, s.dv, {}, {}, {}, {}, {}}));
+      EXPECT_TRUE(bytes_of(s.dq) == bytes_of(part(c.dq, q0)) && bytes_of(s.dk) == bytes_of(part(c.dk, k0)) && bytes_of(s.dv) == bytes_of(part(c.dv, k0)));
+    }
+  }
+}
+TEST(AttentionVarlen, SlopesPerSequence) {
+  SdpaDescriptor d{.dtype = DType::f32, .batch = 2, .heads = 4, .q_len = 30, .k_len = 30, .head_dim = 8, .causal = true, .alibi = true, .varlen = true,
+                   .total_q = 50, .total_k = 50};
+  Sdpa c(d, 62);
+  c.lengths({0, 20, 50}, {0, 20, 50});
+  check_sdpa(c);
+  check_repeat_bits<FlashSdpaBackward>(d, c.backward_args(), {}, 1);
+}
+TEST(AttentionVarlen, LongKeysInParts) {
+  SdpaDescriptor d{.dtype = DType::f32, .batch = 2, .heads = 2, .kv_heads = 1, .q_len = 40, .k_len = 2100, .head_dim = 8, .causal = true, .varlen = true,
+                   .total_q = 70, .total_k = 2600};
+  Sdpa c(d, 63);
+  c.lengths({0, 30, 70}, {0, 500, 2600});
+  check_sdpa(c);
+}
+TEST(AttentionVarlen, RefusesLengths) {
+  SdpaDescriptor d{.dtype = DType::f32, .batch = 2, .heads = 1, .q_len = 30, .k_len = 30, .head_dim = 8, .varlen = true, .total_q = 50, .total_k = 50};
+  struct { std::vector<int64_t> q, k; std::string_view text; } cases[] = {
+      {{1, 20, 50}, {0, 20, 50}, "cu_seqlens_q[0] is 1"},      {{0, 20, 10}, {0, 20, 50}, "cu_seqlens_q[2] is 10"},
+      {{0, 20, 51}, {0, 20, 50}, "cu_seqlens_q[2] is 51"},     {{0, 20, 50}, {0, 40, 50}, "sequence 0 has 40 rows, k_len allows 30"},
+      {{0, 20, 50}, {0, -1, 20}, "cu_seqlens_k[1] is -1"}};
+  for (const auto& e : cases) {
+    Sdpa c(d);
+    c.lengths(e.q, e.k);
+    expect_refused(c.forward(), Code::invalid_problem, {"flash_sdpa", e.text});
+    expect_refused(c.backward(), Code::invalid_problem, {"flash_sdpa_backward", e.text});
+  }
+}
+TEST(AttentionDecode, OneQuery) {
+  for (DType t : kDTypesHere)
+    for (auto [h, hk] : {std::pair<int64_t, int64_t>{8, 8}, {8, 2}, {40, 1}, {6, 2}})
+      for (int64_t sk : {1, 127, 500}) {
+        Sdpa c({.dtype = t, .batch = 2, .heads = h, .kv_heads = hk, .q_len = 1, .k_len = sk, .head_dim = 32, .causal = true}, 70);
+        check_sdpa(c);
+      }
+  SdpaDescriptor few{.dtype = DType::f32, .heads = 8, .kv_heads = 2, .q_len = 5, .k_len = 100, .head_dim = 16, .causal = true, .window_left = 30, .alibi = true};
+  check_sdpa(Sdpa(few, 71));
+}
+
+TEST(AttentionErrors, Descriptors) {
+  const SdpaDescriptor ok{.heads = 4, .q_len = 8, .k_len = 8, .head_dim = 16};
+  auto with = [&](auto change) {
+    SdpaDescriptor d = ok;
+    change(d);
+    return d;
+  };
+  struct { SdpaDescriptor d; Code code; std::vector<std::string_view> text; } cases[] = {
+      {with([](auto& d) { d.batch = -1; }), Code::invalid_problem, {"batch is -1"}},
+      {with([](auto& d) { d.heads = 0; }), Code::invalid_problem, {"heads is 0"}},
+      {with([](auto& d) { d.kv_heads = 3; }), Code::invalid_problem, {"heads 4", "kv_heads 3"}},
+      {with([](auto& d) { d.head_dim = 0; }), Code::invalid_problem, {"head_dim is 0"}},
+      {with([](auto& d) { d.head_dim = 257; }), Code::invalid_problem, {"head_dim 257", "256"}},
+      {with([](auto& d) { d.head_dim_v = 300; }), Code::invalid_problem, {"head_dim_v 300", "256"}},
+      {with([](auto& d) { d.scale = INFINITY; }), Code::invalid_problem, {"scale", "inf"}},
+      {with([](auto& d) { d.softcap = -1; }), Code::invalid_problem, {"softcap -1"}},
+      {with([](auto& d) { d.softcap = NAN; }), Code::invalid_problem, {"softcap nan"}},
+      {with([](auto& d) { d.window_left = -128; }), Code::invalid_problem, {"window_left -128", "-1"}},  // case window-negative-meaning
+      {with([](auto& d) { d.window_right = -2; }), Code::invalid_problem, {"window_right -2", "-1"}},
+      {with([](auto& d) { d.align = CausalAlign(7); }), Code::invalid_problem, {"align 7"}},
+      {with([](auto& d) { d.total_q = 3; }), Code::invalid_problem, {"varlen"}},
+      {with([](auto& d) { d.bias_shape = {1, 4, 8, 9}; }), Code::invalid_problem, {"bias_shape [1, 4, 8, 9]", "[1, 4, 8, 8]"}},
+      {with([](auto& d) { d.bias_shape = {8, 8}; }), Code::invalid_problem, {"bias_shape [8, 8]"}},
+      {with([](auto& d) { d.bias_shape = {1, 1, 1, 8}, d.varlen = true; }), Code::invalid_problem, {"bias", "varlen"}},
+      {with([](auto& d) { d.bias_shape = {1, 1, 1, 8}, d.bias_dtype = DType::f64; }), Code::invalid_problem, {"bias_dtype f64"}},
+      {with([](auto& d) { d.q_len = int64_t(1) << 60; }), Code::invalid_problem, {"q or k"}},
+      {with([](auto& d) { d.dtype = DType::i32; }), Code::unsupported, {"no i32", "f16 bf16 f32 f64"}}};
+  for (const auto& e : cases)
+    for (const Status& s : {FlashSdpaPlan::select(Stream::cpu(), e.d).status(), FlashSdpaBackwardPlan::select(Stream::cpu(), e.d).status()}) {
+      EXPECT_EQ(name(s.code()), name(e.code)) << describe(e.d) << s.to_string();
+      for (auto f : e.text) EXPECT_NE(s.message().find(f), std::string::npos) << "'" << f << "' is missing in: " << s.message();
+    }
+}
+TEST(AttentionErrors, case_window_negative_meaning) {
+  expect_refused(FlashSdpaPlan::select(Stream::cpu(), {.window_left = -128}).status(), Code::invalid_problem, {"window_left -128", "only -1"});
+}
+TEST(AttentionErrors, Arguments) {
+  Sdpa c({.heads = 4, .q_len = 8, .k_len = 8, .head_dim = 16, .alibi = true, .bias_shape = {1, 1, 8, 8}});
+  auto refused = [&](auto change, Code code, std::initializer_list<std::string_view> text) {
+    FlashSdpa::Args a = c.forward_args();
+    change(a);
+    expect_refused(run_plan<FlashSdpa>(c.d, a), code, text);
+  };
+  const Tensor strided(DType::f32, {1, 4, 8, 16}, Layout::every_other), slopes(DType::f32, {3}), wide(DType::f64, {4}), cu(DType::i32, {2});
+  refused([&](auto& a) { a.q = strided; }, Code::unsupported, {"q has stride 2", "dense"});
+  refused([&](auto& a) { a.y = strided; }, Code::unsupported, {"y has stride 2", "dense"});
+  refused([&](auto& a) { a.bias = {}; }, Code::invalid_problem, {"bias is missing"});
+  refused([&](auto& a) { a.alibi_slopes = {}; }, Code::invalid_problem, {"alibi_slopes is missing"});
+  refused([&](auto& a) { a.alibi_slopes = slopes; }, Code::invalid_problem, {"alibi_slopes has shape [3]", "[4]"});
+  refused([&](auto& a) { a.alibi_slopes = wide; }, Code::invalid_problem, {"alibi_slopes has dtype f64"});
+  refused([&](auto& a) { a.cu_seqlens_q = cu; }, Code::invalid_problem, {"cu_seqlens_q is given"});
+  c.d.alibi = false, c.d.bias_shape = {};
+  refused([&](auto&) {}, Code::invalid_problem, {"bias is given"});
+  refused([&](auto& a) { a.bias = {}; }, Code::invalid_problem, {"alibi_slopes is given"});
+  FlashSdpaBackward::Args b = c.backward_args();
+  b.bias = b.alibi_slopes = {};
+  expect_refused(run_plan<FlashSdpaBackward>(c.d, b), Code::invalid_problem, {"dbias is given"});
+}
+
+}  // namespace
+}  // namespace baracuda
