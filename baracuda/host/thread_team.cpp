@@ -67,6 +67,7 @@ struct Team {
   std::atomic<int> wanted{0};  // 0: not decided yet
   std::atomic<int> spins{kSpins};
   std::atomic<void (*)()> init{nullptr};
+  std::atomic<unsigned> init_round{0};  // counts set_worker_init
   // The job: written before a slot becomes kReady, read after the slot is taken.
   BlockFunction call = nullptr;
   void* f = nullptr;
@@ -88,7 +89,7 @@ void take_blocks(int worker) {
 void* worker_main(void* argument) {
   const int worker = int(reinterpret_cast<intptr_t>(argument));
   std::atomic<uint32_t>& state = team.slots[worker].state;
-  void (*initialised)() = nullptr;
+  unsigned initialised = 0;
   inside = true;
   for (;;) {
     uint32_t now = state.load(std::memory_order_acquire);
@@ -105,9 +106,9 @@ void* worker_main(void* argument) {
     }
     if (now == kStop) return nullptr;
     if (now != kReady || !state.compare_exchange_strong(now, kRunning, std::memory_order_acquire)) continue;
-    if (void (*init)() = team.init.load(std::memory_order_acquire); init != initialised) {
-      initialised = init;
-      if (init) init();
+    if (const unsigned round = team.init_round.load(std::memory_order_acquire); round != initialised) {
+      initialised = round;
+      if (void (*init)() = team.init.load(std::memory_order_acquire)) init();
     }
     take_blocks(worker);
     if (state.exchange(kIdle, std::memory_order_release) == kRunningWaited) futex_wake(state);
@@ -188,7 +189,10 @@ void set_threads(int n) {
   team.spins.store(n <= processors() ? kSpins : 0, std::memory_order_relaxed);
   team.wanted.store(n, std::memory_order_relaxed);
 }
-void set_worker_init(void (*init)()) { team.init.store(init, std::memory_order_release); }
+void set_worker_init(void (*init)()) {
+  team.init.store(init, std::memory_order_release);
+  team.init_round.fetch_add(1, std::memory_order_acq_rel);
+}
 
 void host_detail::run_blocks(int64_t count, int64_t grain, int max_threads, BlockFunction call, void* f) {
   const int64_t blocks = (count - 1) / grain + 1;

@@ -1,7 +1,7 @@
 #pragma once
 // Approximations for values that end up in 16 bits: shorter polynomials, one scaling step. The name says for which
 // storage they are meant; nothing here is used for f32 or f64 results.
-//   *_bf16: relative error < 2^-13    *_f16: relative error < 2^-17.5 (a hundredth of half an ulp of f16)
+//   *_bf16: relative error < 2^-13    *_f16: relative error < 2^-18
 // exp, exp2: results below 2^-125 are 0, infinities and NaN are right, overflow where exp overflows in float.
 #include "baracuda/math/vmath.hpp"
 

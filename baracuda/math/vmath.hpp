@@ -203,9 +203,11 @@ BARACUDA_HD QuarterOf reduce_huge(double x) {  // Payne and Hanek (1983): finite
 template <class V> BARACUDA_HD Quarter<V> reduce_quarter(V x) {
   using T = typename V::Scalar;
   const V t = fma(x, V(0x1.45f306dc9c883p-1), V(kMagic<V>)), k = t - kMagic<V>;
-  const V mid = V::kF32 ? 0x1.777a5cp-25 : -0x1.1a62633145c07p-54;
-  const V a = fma(k, V(V::kF32 ? -0x1.921fb6p0 : -0x1.921fb54442d18p0), x), r = fma(k, mid, a);  // a is exact
-  Quarter<V> q{r, fma(k, V(V::kF32 ? 0x1.ee59dap-50 : 0x1.f1976b7ed8fbcp-110), fma(k, mid, a - r)), bits(t) - bits(V(kMagic<V>))};
+  const V mid = V::kF32 ? -0x1.777a5cp-25 : 0x1.1a62633145c07p-54, low = V::kF32 ? -0x1.ee59dap-50 : -0x1.f1976b7ed8fbcp-110;
+  const V a = fma(k, V(V::kF32 ? -0x1.921fb6p0 : -0x1.921fb54442d18p0), x);  // exact: a multiple of the constant's last bit
+  const V p = k * mid, p_low = fma(k, mid, -p), s = a - p, u = s - a, s_low = (a - (s - u)) - (p + u);  // a - p = s + s_low
+  const V rest = fma(k, -low, s_low - p_low), r = s + rest;
+  Quarter<V> q{r, (s - r) + rest, bits(t) - bits(V(kMagic<V>))};
   const V m = abs(x);
   if (any(where(m > kSinLimit<V>, m, V(kInf)) < kInf)) {
     for (int i = 0; i < V::kWidth; ++i) {

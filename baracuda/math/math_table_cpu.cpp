@@ -1,0 +1,59 @@
+#include "baracuda/math/fast.hpp"
+#include "baracuda/math/math_table.hpp"
+#include "baracuda/math/value_types_math.hpp"
+
+namespace baracuda::inline BARACUDA_ISA {
+namespace {
+
+template <class T, class F> BARACUDA_HD void map(const T* x, T* y, int64_t n, F f) {
+  constexpr int N = kLanes<T>;
+  int64_t i = 0;
+  for (; i + N <= n; i += N) store<T, N>(y + i, f(load<N>(x + i)));
+  if (i < n) store_tail<T, N>(y + i, f(load_tail<N>(x + i, int(n - i))), int(n - i));
+}
+template <class T, class F> BARACUDA_HD void map2(const T* a, const T* b, T* y, int64_t n, F f) {
+  constexpr int N = kLanes<T>;
+  int64_t i = 0;
+  for (; i + N <= n; i += N) store<T, N>(y + i, f(load<N>(a + i), load<N>(b + i)));
+  for (; i < n; ++i) store<T, 1>(y + i, f(load<1>(a + i), load<1>(b + i)));
+}
+template <class From, class To> void convert_all(const From* x, To* y, int64_t n) {
+  constexpr int N = kLanes<float>;
+  int64_t i = 0;
+  for (; i + N <= n; i += N) store<To, N>(y + i, load<N>(x + i));
+  if (i < n) store_tail<To, N>(y + i, load_tail<N>(x + i, int(n - i)), int(n - i));
+}
+#define BARACUDA_UNARY(name) [](const T* x, T* y, int64_t n) { map(x, y, n, [](auto v) { return name(v); }); },
+#define BARACUDA_BINARY(name) \
+  [](const T* a, const T* b, T* y, int64_t n) { map2(a, b, y, n, [](auto u, auto v) { return name(u, v); }); }
+template <class T> constexpr MathFunctions<T> functions() {
+  return {BARACUDA_MATH_UNARY(BARACUDA_UNARY) BARACUDA_BINARY(pow), BARACUDA_BINARY(max_nan), BARACUDA_BINARY(min_nan),
+          BARACUDA_BINARY(copysign)};
+}
+void gelu(const float* x, float* y, int64_t n) { map(x, y, n, [](auto v) { return GeluProof{}.fwd(v); }); }
+void scan(const float* dy, const float* carry, float* out, int64_t n, int64_t rows) {
+  constexpr int N = kLanes<float>;
+  for (int64_t r = 0; r + N <= rows; r += N) {
+    PackOf<float> s = 0;
+    for (int64_t k = n; k-- > 0;) {
+      s = CumprodBackwardProof{}.step(load<N>(dy + k * rows + r), load<N>(carry + k * rows + r), s);
+      store<float, N>(out + k * rows + r, s);
+    }
+  }
+}
+using T = float;
+
+}  // namespace
+
+extern const MathTable math_table = {functions<float>(),
+                                     functions<double>(),
+                                     {BARACUDA_MATH_FAST(BARACUDA_UNARY)},
+                                     convert_all<f16, float>,
+                                     convert_all<bf16, float>,
+                                     convert_all<float, f16>,
+                                     convert_all<float, bf16>,
+                                     gelu,
+                                     scan,
+                                     kLanes<float>};
+
+}  // namespace baracuda
