@@ -191,26 +191,42 @@ template <class X> BARACUDA_HD const X& at(const PackSource& s, int64_t o, int64
   return static_cast<const X*>(s.p)[o * s.outer + k * s.k_stride];
 }
 
+// One group of k of a panel of A: kMr values, or kMr pairs.
+template <class E, int kG> BARACUDA_HD void put_column(E* to, const E* even, [[maybe_unused]] const E* odd) {
+  if constexpr (kG == 1) __builtin_memcpy(to, even, kMr * sizeof(E));
+#if defined(__AVX512BF16__)
+  else {
+    static_assert(kMr == 8 && kG == 2 && sizeof(E) == 2);
+    const __m128i x = _mm_loadu_si128((const __m128i*)even), y = _mm_loadu_si128((const __m128i*)odd);
+    _mm_storeu_si128((__m128i*)to, _mm_unpacklo_epi16(x, y));
+    _mm_storeu_si128((__m128i*)(to + kMr), _mm_unpackhi_epi16(x, y));
+  }
+#endif
+}
+
 template <class K, class X> TileA pack_a(const PackSource& s, void* out) {
   using E = typename K::Element;
   constexpr int kG = K::kGroup;
   const int64_t groups = (s.k_n + kG - 1) / kG, width = groups * kG;
   E* y = static_cast<E*>(out);
-  if (s.outer == 1 && s.k_stride != 1) {  // columns as they lie: panels of [group][mr][kG]
-    for (int64_t g = 0; g < groups; ++g)
-      for (int64_t i = 0; i < s.outer_n; i += kMr) {
-        E* to = y + i * width + g * kMr * kG;
-        const int rows = int(least(kMr, s.outer_n - i));
+  if (s.outer == 1 && s.k_stride != 1) {  // columns as they lie: panels of [group][mr][kG], kept apart from a power of two
+    const int64_t panel = kMr * width + 64 / int64_t(sizeof(E));
+    constexpr int kRun = 16 * kMr;
+    E even[kRun], odd[kG > 1 ? kRun : 1];
+    for (int64_t i = 0; i < s.outer_n; i += kRun) {
+      const int64_t n = least(kRun, s.outer_n - i);
+      for (int64_t g = 0; g < groups; ++g) {
+        E* to = y + i / kMr * panel + g * kMr * kG;
         const X* x = &at<X>(s, i, g * kG);
-        if constexpr (kG == 1) {
-          if (rows == kMr) { for (int r = 0; r < kMr; ++r) to[r] = convert_to<E>(x[r]); }
-          else for (int r = 0; r < rows; ++r) to[r] = convert_to<E>(x[r]);
-        } else {
-          const bool pair = g * kG + 1 < s.k_n;
-          for (int r = 0; r < rows; ++r) to[2 * r] = convert_to<E>(x[r]), to[2 * r + 1] = pair ? convert_to<E>(x[r + s.k_stride]) : E{};
+        convert_run(x, even, n);
+        if constexpr (kG > 1) {
+          if (g * kG + 1 < s.k_n) convert_run(x + s.k_stride, odd, n);
+          else for (int r = 0; r < n; ++r) odd[r] = E{};
         }
+        for (int64_t r = 0; r < n; r += kMr, to += panel) put_column<E, kG>(to, even + r, odd + (kG > 1 ? r : 0));
       }
-    return {out, kG, kMr * kG, kMr * width};
+    }
+    return {out, kG, kMr * kG, panel};
   }
   const int64_t pitch = width + 64 / int64_t(sizeof(E));
   for (int64_t i = 0; i < s.outer_n; ++i) {

@@ -23,6 +23,9 @@ struct BlockedScratch {
 constexpr int64_t kLine = 64;
 bool c_holds_sums(const GemmDescriptor& d) { return d.out_dtype() == gemm_accumulator(d) && d.beta == 0; }
 
+// Rows of a worker's sums, a line apart from a power of two.
+int64_t pitch(const GemmBlocking& g, int64_t acc) { return g.nb + kLine / acc; }
+
 BlockedScratch carve_scratch(const GemmDescriptor& d, const BlockedState& s, Carver& carver) {
   BlockedScratch scratch;
   if (!gemm_reads_product(d) || d.m == 0 || d.n == 0) return scratch;
@@ -34,7 +37,7 @@ BlockedScratch carve_scratch(const GemmDescriptor& d, const BlockedState& s, Car
     if (g.shared_b) shared = std::max(shared, t.b_bytes(g.nc, g.ks) + kLine * (g.ks / chain + 1));
     else scratch.b_bytes = std::max(scratch.b_bytes, t.b_bytes(g.nb, std::min(chain, d.k)));
     if (g.full_sums) full = d.m * d.n;
-    sums = std::max(sums, round_up(g.mb * g.nb * acc, kLine));
+    sums = std::max(sums, round_up(g.mb * pitch(g, acc) * acc, kLine));
   }
   scratch.worker_bytes = scratch.a_bytes + scratch.b_bytes + sums;
   if (shared) scratch.packed_b = static_cast<char*>(carver.take_bytes("packed b", shared, 1));
@@ -67,6 +70,14 @@ struct Blocked {
   bool direct(const GemmProblem& p) const {
     return p.c_col == 1 && gemm_plain(d) && d.alpha == 1 && d.out_dtype() == gemm_accumulator(d) && (d.beta == 0 || (d.beta == 1 && p.k <= chain));
   }
+  // Without packing: for a small product the copy would cost more than it saves. Rows whose distance is a multiple of
+  // 4 KiB would all fall into the same lines of the first cache.
+  bool a_in_place(const GemmProblem& p, int64_t kn) const {
+    return t.packed == d.dtype && p.a.k == 1 && kn % t.k_group == 0 && p.a.outer * in % 4096 != 0 && p.n <= kAInPlace;
+  }
+  bool b_in_place(const GemmProblem& p) const {
+    return t.packed == d.dtype && t.k_group == 1 && p.b.outer == 1 && p.b.k * in % 4096 != 0 && p.m <= kBInPlace;
+  }
   int64_t packed_offset(int64_t k) const { return k ? k / chain * t.b_bytes(g.nc, chain) : 0; }
 
   // One block of c over k in [k0, k0 + depth). `packed`: B of these k and columns j0..., or null: packed here.
@@ -78,23 +89,35 @@ struct Blocked {
     const bool to_c = direct(p), last = k0 + depth == p.k;
     const bool local_sums = !to_c && !g.full_sums;
     char* const sums = to_c ? c : g.full_sums ? scratch.full_sums + (i0 * p.n + j0) * acc : local;
-    const int64_t sums_row = to_c ? p.c_row : g.full_sums ? p.n : g.nb;
-    if (local_sums && k0 > 0) each_acc([&]<class T>(T) { copy_sums((const T*)c, p.c_row, p.c_col, (T*)local, g.nb, 1, rows, cols); });
+    const int64_t sums_row = to_c ? p.c_row : g.full_sums ? p.n : pitch(g, acc);
+    if (local_sums && k0 > 0) each_acc([&]<class T>(T) { copy_sums((const T*)c, p.c_row, p.c_col, (T*)local, sums_row, 1, rows, cols); });
     for (int64_t k = k0; k < k0 + depth; k += chain) {
-      const int64_t kn = std::min(chain, k0 + depth - k);
-      const TileA a = t.pack_a(side(p.a, i0, k, rows, kn), a_scratch);
+      const int64_t kn = std::min(chain, k0 + depth - k), groups = t.groups(kn);
+      const PackSource source = side(p.a, i0, k, rows, kn);
+      const TileA a = a_in_place(p, kn) ? TileA{source.p, p.a.outer, t.k_group, t.mr * p.a.outer} : t.pack_a(source, a_scratch);
       TileB b;
       if (g.shared_b) {
-        const int64_t panel = t.groups(kn) * t.k_group * t.nr;
+        const int64_t panel = groups * t.k_group * t.nr;
         b = {scratch.packed_b + packed_offset(k - k0) + packed_column / t.nr * panel * t.element_bytes, t.nr * t.k_group, panel};
+      } else if (const PackSource columns = side(p.b, j0, k, cols, kn); b_in_place(p)) {
+        b = {columns.p, p.b.k, t.nr};
       } else {
-        b = t.pack_b(side(p.b, j0, k, cols, kn), b_scratch);
+        b = t.pack_b(columns, b_scratch);
       }
-      t.tile({rows, cols, t.groups(kn), a, b, sums, sums_row, k > 0 || (to_c && d.beta == 1)});
+      const bool accumulate = k > 0 || (to_c && d.beta == 1);
+      if (to_c || !last || k + chain < p.k) {
+        t.tile({rows, cols, groups, a, b, sums, sums_row, accumulate});
+      } else {  // the last step takes each panel's sums from the first cache
+        for (int64_t j = 0; j < cols; j += t.nr, b.p = static_cast<const char*>(b.p) + b.panel * t.element_bytes) {
+          const int64_t width = std::min<int64_t>(t.nr, cols - j);
+          char* const panel_sums = accumulate ? sums + j * acc : local;
+          const int64_t pitch = accumulate ? sums_row : t.nr;
+          t.tile({rows, width, groups, a, b, panel_sums, pitch, accumulate});
+          finish(gemm_finish_block(p, d, panel_sums, pitch, i0, j0 + j, rows, width));
+        }
+      }
     }
-    if (to_c) return;
-    if (last) finish(gemm_finish_block(p, d, sums, sums_row, i0, j0, rows, cols));
-    else if (local_sums) each_acc([&]<class T>(T) { copy_sums((const T*)local, g.nb, 1, (T*)c, p.c_row, p.c_col, rows, cols); });
+    if (local_sums && !last) each_acc([&]<class T>(T) { copy_sums((const T*)local, sums_row, 1, (T*)c, p.c_row, p.c_col, rows, cols); });
   }
   template <class F> void each_acc(F f) const { acc == 8 ? f(double()) : f(float()); }
 
@@ -150,6 +173,7 @@ struct Blocked {
     }
     return {};
   }
+  static constexpr int64_t kAInPlace = 512, kBInPlace = 128;  // columns of c, rows of c
   static constexpr double kTiny = 1e6;  // flops: about 10 us of one core, the price of waking another
 };
 

@@ -20,31 +20,38 @@ template <class T, int N> BARACUDA_HD Pack<Acc<T>, N> fetch(const T* p, int64_t 
   return x;
 }
 
-template <class Act, class T, class C> void finish(const GemmFinish& f) {
+// kPlain: dense c that is not read, no bias; what remains is a scaled copy.
+template <bool kPlain, class Act, class T, class C> void rows(const GemmFinish& f) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
   const V alpha = f.alpha, beta = f.beta;
-  const bool reads_c = f.beta != 0;
+  const bool reads_c = !kPlain && f.beta != 0, has_bias = !kPlain && f.bias, dense = kPlain || f.c_col == 1, has_sums = kPlain || f.sums;
   for (int64_t i = 0; i < f.m; ++i) {
-    const A* sums = static_cast<const A*>(f.sums) + (f.sums ? i * f.sums_row : 0);
+    const A* sums = static_cast<const A*>(f.sums) + (has_sums ? i * f.sums_row : 0);
     C* c = static_cast<C*>(f.c) + i * f.c_row;
-    const T* bias = static_cast<const T*>(f.bias) + (f.bias ? i * f.bias_row : 0);
-    for (int64_t j = 0; j < f.n; j += N) {
-      const int count = f.n - j < N ? int(f.n - j) : N;
+    const T* bias = static_cast<const T*>(f.bias) + (has_bias ? i * f.bias_row : 0);
+    auto step = [&](int64_t j, int count) __attribute__((always_inline)) {
       V y = 0;
-      if (f.sums) {
+      if (has_sums) {
         y = alpha * fetch<A, N>(sums + j, 1, count);
         if (reads_c) y = fma(beta, fetch<C, N>(c + j * f.c_col, f.c_col, count), y);
       } else if (reads_c) {
         y = beta * fetch<C, N>(c + j * f.c_col, f.c_col, count);
       }
-      if (f.bias) y = y + fetch<T, N>(bias + j * f.bias_col, f.bias_col, count);
+      if (has_bias) y = y + fetch<T, N>(bias + j * f.bias_col, f.bias_col, count);
       y = Act::act(y);
-      if (f.c_col == 1) count == N ? store<C, N>(c + j, y) : store_tail<C, N>(c + j, y, count);
+      if (dense) count == N ? store<C, N>(c + j, y) : store_tail<C, N>(c + j, y, count);
       else for (int l = 0; l < count; ++l) store<C, 1>(c + (j + l) * f.c_col, Pack<A, 1>::of(y.lane(l)));
-    }
+    };
+    int64_t j = 0;
+    for (; j + N <= f.n; j += N) step(j, N);
+    if (j < f.n) step(j, int(f.n - j));
   }
+}
+template <class Act, class T, class C> void finish(const GemmFinish& f) {
+  if (f.c_col == 1 && f.beta == 0 && !f.bias && f.sums) rows<true, Act, T, C>(f);
+  else rows<false, Act, T, C>(f);
 }
 template <bool kWide, class... Act> constexpr void fill(ByDType<GemmFinishRun> (&table)[kGemmEpilogues]) {
   int e = 0;

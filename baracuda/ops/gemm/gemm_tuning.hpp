@@ -29,16 +29,15 @@ constexpr GemmBlocking gemm_blocking(const TileKernel& t, int64_t m, int64_t n, 
   constexpr int64_t kPacked = 8 << 20;     // bytes of B packed at a time: a quarter of the third cache
   constexpr int64_t kPieces = 16;          // blocks wanted, so that the last round of a few workers is short
   const int64_t nr = t.nr, chain = gemm_chain(t.packed);
+  const double flops = 2.0 * double(m) * double(n) * double(k);
   GemmBlocking g{};
   g.mb = even_piece(m, kRows / t.mr * t.mr, t.mr);
-  const int64_t rows = (m + g.mb - 1) / g.mb;
-  g.shared_b = rows > 2 && n >= 2 * nr && k >= 32;
-  auto pieces = [&](int64_t width) {
-    return g.shared_b ? rows * ((g.nc + width - 1) / width) : rows * ((n + width - 1) / width) * batch;
-  };
+  // Packing together costs two waits of the team (about 5 us each); a batch of small products needs none.
+  g.shared_b = m >= 96 && n >= nr && k >= 32 && flops >= (batch < 8 ? 1e7 : 1e8);
+  auto pieces = [&](int64_t width, int64_t columns) { return (m + g.mb - 1) / g.mb * ((columns + width - 1) / width); };
   if (!g.shared_b) {
     g.nb = even_piece(n, 256 / nr * nr, nr);
-    while (pieces(g.nb) < kPieces && g.nb > 2 * nr) g.nb = even_piece(g.nb, g.nb / 2, nr);
+    while (pieces(g.nb, n) * batch < kPieces && g.nb > 2 * nr) g.nb = even_piece(g.nb, g.nb / 2, nr);
     g.ks = k, g.nc = n;
     return g;
   }
@@ -50,8 +49,10 @@ constexpr GemmBlocking gemm_blocking(const TileKernel& t, int64_t m, int64_t n, 
     else g.ks = std::max<int64_t>(1, kPacked / (g.nc * chain * t.element_bytes)) * chain;
   }
   g.full_sums = g.ks < k && !c_holds_sums;
+  // Shorter blocks first: they pack nothing twice, narrower ones pack their rows of A again.
   g.nb = g.nc;
-  while (pieces(g.nb) < kPieces && g.nb > 256) g.nb = even_piece(g.nb, g.nb / 2, nr);
+  while (pieces(g.nb, g.nc) < kPieces && g.mb > 4 * t.mr) g.mb = even_piece(g.mb, g.mb / 2, t.mr);
+  while (pieces(g.nb, g.nc) < kPieces && g.nb > 256) g.nb = even_piece(g.nb, g.nb / 2, nr);
   return g;
 }
 
