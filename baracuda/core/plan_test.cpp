@@ -154,5 +154,25 @@ TEST(Registry, ExplainsFromText) {
   expect_refused(op->explain(Stream::cpu(), std::span(bad), {}).status(), Code::invalid_problem, {"gated: kind", "swish", "swiglu"});
 }
 
+TEST(Registry, RunsByName) {
+  const OpInfo* op = find_op("gated");
+  ASSERT_NE(op, nullptr);
+  const KeyValue settings[] = {{"shape", "3"}, {"kind", "reglu"}};
+  const auto plan = op->select(Stream::cpu(), std::span(settings), {});
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ((*plan)->descriptor(), "kind=reglu dtype=f32 shape=[3]");
+  float gate[3] = {-1, 2, 3}, up[3] = {1, 10, 100}, y[3] = {};
+  const TensorView g = TensorView::dense(gate, {3}), u = TensorView::dense(up, {3}), out = TensorView::dense(y, {3});
+  const ArgValue good[] = {{"gate", {&g, 1}}, {"up", {&u, 1}}, {"y", {&out, 1}}};
+  ASSERT_OK((*plan)->run(Stream::cpu(), Workspace::none(), good));
+  EXPECT_EQ(y[2], 300);
+  const ArgValue missing[] = {{"gate", {&g, 1}}, {"y", {&out, 1}}};
+  expect_refused((*plan)->run(Stream::cpu(), Workspace::none(), missing), Code::invalid_problem, {"gated: up is missing"});
+  const ArgValue wrong[] = {{"gaet", {&g, 1}}};
+  expect_refused((*plan)->can_implement(wrong), Code::invalid_problem, {"no argument 'gaet'", "gate up y"});
+  const ArgValue twice[] = {{"gate", {}}};
+  expect_refused((*plan)->can_implement(twice), Code::invalid_problem, {"gate is one tensor, got 0"});
+}
+
 }  // namespace
 }  // namespace baracuda

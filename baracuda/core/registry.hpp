@@ -1,8 +1,10 @@
 #pragma once
 // The list of ops, as data: what `baracuda ops`, `baracuda explain`, the generated tables and the bindings read. It is
 // made from the ops themselves (fields, arguments, kernel rows), never written by hand.
+#include <memory>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 #include "baracuda/core/plan.hpp"
 
@@ -27,12 +29,91 @@ struct Explanation {
   uint64_t workspace_bytes = 0;
   std::vector<WorkspaceItem> workspace;
 };
+// An argument by name, for callers that know an op only at run time: a tensor, the tensors of a multi-tensor argument, or a
+// number. Absent optional arguments are left out.
+struct ArgValue {
+  std::string_view name;
+  std::span<const TensorView> tensors = {};
+  std::variant<std::monostate, int64_t, uint64_t, double> number = {};
+};
+// A plan of any op.
+class AnyPlan {
+ public:
+  virtual ~AnyPlan() = default;
+  virtual std::string descriptor() const = 0;
+  virtual KernelSku sku() const = 0;
+  virtual uint64_t workspace_size() const = 0;
+  virtual std::vector<WorkspaceItem> workspace_items() const = 0;
+  virtual Status can_implement(std::span<const ArgValue> args) const = 0;
+  virtual Status run(const Stream& stream, Workspace workspace, std::span<const ArgValue> args) const = 0;
+};
+
+namespace registry_detail {
+
+Status set_number(std::string_view op, std::string_view arg, const ArgValue& v, int64_t& to);
+Status set_number(std::string_view op, std::string_view arg, const ArgValue& v, uint64_t& to);
+Status set_number(std::string_view op, std::string_view arg, const ArgValue& v, double& to);
+Status set_tensor(std::string_view op, std::string_view arg, const ArgValue& v, TensorView& to);
+Status no_such_arg(std::string_view op, std::string_view given, const std::string& known);
+
+template <class Op> Result<typename Op::Args> make_args(std::span<const ArgValue> values) {
+  typename Op::Args args{};
+  for (const ArgValue& v : values) {
+    bool found = false;
+    Status status;
+    std::string known;
+    std::apply([&](const auto&... f) {
+      ([&] {
+        if (f.name != v.name) return;
+        found = true;
+        auto& member = args.*f.member;
+        using T = std::remove_cvref_t<decltype(member)>;
+        if constexpr (std::is_same_v<T, TensorView>) status = set_tensor(Op::name, f.name, v, member);
+        else if constexpr (std::is_arithmetic_v<T>) status = set_number(Op::name, f.name, v, member);
+        else member = v.tensors;
+      }(), ...);
+      if (!found) ((known += text(known.empty() ? "" : " ", f.name)), ...);
+    }, Op::Args::args());
+    if (!found) return no_such_arg(Op::name, v.name, known);
+    if (!status.ok()) return status;
+  }
+  return args;
+}
+template <class Op> class AnyPlanOf final : public AnyPlan {
+ public:
+  explicit AnyPlanOf(Plan<Op> plan) : plan_(std::move(plan)) {}
+  std::string descriptor() const override { return describe(plan_.descriptor()); }
+  KernelSku sku() const override { return plan_.sku(); }
+  uint64_t workspace_size() const override { return plan_.workspace_size(); }
+  std::vector<WorkspaceItem> workspace_items() const override { return plan_.workspace_items(); }
+  Status can_implement(std::span<const ArgValue> values) const override {
+    BARACUDA_TRY_ASSIGN(args, make_args<Op>(values));
+    return plan_.can_implement(args);
+  }
+  Status run(const Stream& stream, Workspace workspace, std::span<const ArgValue> values) const override {
+    BARACUDA_TRY_ASSIGN(args, make_args<Op>(values));
+    return plan_.run(stream, workspace, args);
+  }
+
+ private:
+  Plan<Op> plan_;
+};
+template <class Op> Result<typename Op::Descriptor> make_descriptor(std::span<const KeyValue> settings) {
+  typename Op::Descriptor d{};
+  for (const KeyValue& s : settings)
+    if (Status status = set_field(d, s.key, s.value); !status.ok()) return invalid(Op::name, status.message());
+  return d;
+}
+
+}  // namespace registry_detail
+
 struct OpInfo {
   std::string_view name, category, summary;
   std::vector<FieldInfo> (*fields)();
   std::vector<ArgInfo> (*args)();
   std::vector<RowInfo> (*rows)();
   Result<Explanation> (*explain)(const Stream&, std::span<const KeyValue>, const PlanPreference&);
+  Result<std::shared_ptr<const AnyPlan>> (*select)(const Stream&, std::span<const KeyValue>, const PlanPreference&);
 };
 
 // Every op, by category and name as listed in ops/registry.cpp.
@@ -69,10 +150,7 @@ template <class Op> constexpr OpInfo op_info() {
             return list;
           },
           [](const Stream& stream, std::span<const KeyValue> settings, const PlanPreference& preference) -> Result<Explanation> {
-            D d{};
-            for (const KeyValue& s : settings) {
-              if (Status status = set_field(d, s.key, s.value); !status.ok()) return invalid(Op::name, status.message());
-            }
+            BARACUDA_TRY_ASSIGN(d, registry_detail::make_descriptor<Op>(settings));
             BARACUDA_TRY_ASSIGN(rows, Plan<Op>::explain(stream, d, preference));
             Explanation e{describe(d), rows, {}, {}, 0, {}};
             if (auto plan = Plan<Op>::select(stream, d, preference); plan.ok()) {
@@ -82,6 +160,11 @@ template <class Op> constexpr OpInfo op_info() {
               e.workspace = plan->workspace_items();
             }
             return e;
+          },
+          [](const Stream& stream, std::span<const KeyValue> settings, const PlanPreference& preference) -> Result<std::shared_ptr<const AnyPlan>> {
+            BARACUDA_TRY_ASSIGN(d, registry_detail::make_descriptor<Op>(settings));
+            BARACUDA_TRY_ASSIGN(plan, Plan<Op>::select(stream, d, preference));
+            return std::shared_ptr<const AnyPlan>(std::make_shared<registry_detail::AnyPlanOf<Op>>(plan));
           }};
 }
 

@@ -1,0 +1,42 @@
+#include "baracuda/core/registry.hpp"
+
+namespace baracuda::registry_detail {
+namespace {
+
+template <class T> Status not_that(std::string_view op, std::string_view arg, const T& got, std::string_view what) {
+  return invalid(op, text(arg, " is ", got, ", ", what, " is needed"));
+}
+
+}  // namespace
+
+Status set_tensor(std::string_view op, std::string_view arg, const ArgValue& v, TensorView& to) {
+  if (v.tensors.size() != 1) return invalid(op, text(arg, " is one tensor, got ", v.tensors.size()));
+  to = v.tensors[0];
+  return {};
+}
+Status set_number(std::string_view op, std::string_view arg, const ArgValue& v, int64_t& to) {
+  if (const auto* i = std::get_if<int64_t>(&v.number)) return to = *i, Status();
+  if (const auto* u = std::get_if<uint64_t>(&v.number); u && *u <= uint64_t(INT64_MAX)) return to = int64_t(*u), Status();
+  if (const auto* d = std::get_if<double>(&v.number)) return not_that(op, arg, *d, "an integer");
+  return invalid(op, text(arg, " takes an integer below 2^63"));
+}
+Status set_number(std::string_view op, std::string_view arg, const ArgValue& v, uint64_t& to) {
+  if (const auto* u = std::get_if<uint64_t>(&v.number)) return to = *u, Status();
+  if (const auto* i = std::get_if<int64_t>(&v.number)) {
+    if (*i < 0) return not_that(op, arg, *i, "an integer that is not negative");
+    return to = uint64_t(*i), Status();
+  }
+  if (const auto* d = std::get_if<double>(&v.number)) return not_that(op, arg, *d, "an integer");
+  return invalid(op, text(arg, " takes an integer"));
+}
+Status set_number(std::string_view op, std::string_view arg, const ArgValue& v, double& to) {
+  if (const auto* d = std::get_if<double>(&v.number)) return to = *d, Status();
+  if (const auto* i = std::get_if<int64_t>(&v.number)) return to = double(*i), Status();
+  if (const auto* u = std::get_if<uint64_t>(&v.number)) return to = double(*u), Status();
+  return invalid(op, text(arg, " takes a number"));
+}
+Status no_such_arg(std::string_view op, std::string_view given, const std::string& known) {
+  return invalid(op, text("no argument '", given, "'; the arguments are ", known));
+}
+
+}  // namespace baracuda::registry_detail
