@@ -1,6 +1,7 @@
 # The library from everything that the folders listed: one set of objects, a static and a shared library.
 get_property(sources GLOBAL PROPERTY BARACUDA_SOURCES)
 get_property(objects GLOBAL PROPERTY BARACUDA_OBJECTS)
+get_property(BARACUDA_LIBRARIES GLOBAL PROPERTY BARACUDA_LIBRARIES)
 
 add_library(baracuda_objects OBJECT ${sources})
 target_link_libraries(baracuda_objects PRIVATE baracuda_flags)
@@ -14,7 +15,7 @@ foreach(kind IN ITEMS static shared)
   target_compile_features(baracuda_${kind} PUBLIC cxx_std_20)
   target_include_directories(baracuda_${kind} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated> $<INSTALL_INTERFACE:include>)
-  target_link_libraries(baracuda_${kind} PUBLIC Threads::Threads PRIVATE $<BUILD_INTERFACE:${BARACUDA_LIBRARIES}> ${CMAKE_DL_LIBS})
+  target_link_libraries(baracuda_${kind} PUBLIC Threads::Threads PRIVATE "$<BUILD_INTERFACE:${BARACUDA_LIBRARIES}>" ${CMAKE_DL_LIBS})
   if(BARACUDA_SANITIZE)
     target_link_options(baracuda_${kind} PUBLIC -fsanitize=${BARACUDA_SANITIZE})
   endif()

@@ -35,5 +35,7 @@ GemmFinish gemm_finish_block(const GemmProblem& p, const GemmDescriptor& d, cons
 Status gemm_without_product(const Launch<Gemm>& l);
 
 Kernel<Gemm> gemm_blocked_row();
+Kernel<Gemm> gemm_onednn_row();
+Kernel<Gemm> gemm_openblas_row();
 
 }  // namespace baracuda

@@ -1,0 +1,102 @@
+// gemm.cpu.onednn and gemm.cpu.openblas: a library multiplies, on fixed blocks of c and fixed ranges of k, with one thread
+// per call, in an order that depends on the shape alone; so its bits cannot depend on the team. A block goes straight to c
+// where the product is all there is; otherwise to a worker's sums, from where the last step takes it.
+#include "baracuda/ops/gemm/gemm_rows.hpp"
+#include "baracuda/ops/gemm/gemm_tuning.hpp"
+#include "baracuda/vendor/library_product.hpp"
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+namespace baracuda {
+namespace {
+
+constexpr LibraryBlocking kBlocking;
+
+struct LibraryScratch {
+  char *a = nullptr, *b = nullptr, *sums = nullptr;  // per worker
+  int64_t a_bytes = 0, b_bytes = 0, sums_bytes = 0;
+};
+LibraryScratch carve_scratch(const GemmDescriptor& d, Carver& c) {
+  LibraryScratch s;
+  if (!gemm_reads_product(d) || d.m == 0 || d.n == 0) return s;
+  const int64_t mb = std::min(kBlocking.mb, d.m), nb = std::min(kBlocking.nb, d.n), depth = std::min(kBlocking.depth, d.k);
+  const int64_t in = int64_t(byte_size(d.dtype)), acc = int64_t(byte_size(gemm_accumulator(d)));
+  s.a_bytes = round_up(mb * depth * in, 64), s.b_bytes = round_up(depth * nb * in, 64), s.sums_bytes = round_up(mb * nb * acc, 64);
+  s.a = static_cast<char*>(c.take_bytes("a per worker", c.threads() * s.a_bytes, 1));
+  s.b = static_cast<char*>(c.take_bytes("b per worker", c.threads() * s.b_bytes, 1));
+  s.sums = static_cast<char*>(c.take_bytes("sums per worker", c.threads() * s.sums_bytes, 1));
+  return s;
+}
+
+struct Matrix { const char* p; int64_t row, col; };
+// The matrix with strides that a library takes, copied to scratch where it has others.
+Matrix library_matrix(Matrix x, int64_t rows, int64_t cols, int64_t size, char* scratch) {
+  if ((x.col == 1 && x.row >= cols) || (x.row == 1 && x.col >= rows)) return x;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < cols; ++j) std::memcpy(scratch + (i * cols + j) * size, x.p + (i * x.row + j * x.col) * size, size_t(size));
+  return {scratch, cols, 1};
+}
+
+struct FirstFailure {
+  std::mutex mutex;
+  std::atomic<bool> failed{false};
+  Status status;
+  void set(Status s) {
+    std::lock_guard lock(mutex);
+    if (!failed.exchange(true)) status = std::move(s);
+  }
+};
+
+template <auto product> Status run_library(const Launch<Gemm>& l) {
+  const GemmDescriptor& d = l.desc;
+  const int64_t batch = d.batch.numel();
+  if (d.m == 0 || d.n == 0 || batch == 0) return {};
+  if (!gemm_reads_product(d)) return gemm_without_product(l);
+  Carver carver = l.carver();
+  const LibraryScratch scratch = carve_scratch(d, carver);
+  const GemmProblem whole = gemm_problem(d, l.args);
+  const GemmFinishRun finish = gemm_finish(d);
+  const int64_t in = int64_t(byte_size(d.dtype)), acc = int64_t(byte_size(gemm_accumulator(d)));
+  const auto [mb, nb, depth] = kBlocking;
+  const int64_t rows = (d.m + mb - 1) / mb, columns = (d.n + nb - 1) / nb;
+  const bool to_c = gemm_plain(d) && d.alpha == 1 && (d.beta == 0 || d.beta == 1) && d.out_dtype() == gemm_accumulator(d) &&
+                    whole.c_col == 1 && whole.c_row >= d.n;
+  FirstFailure failure;
+  parallel_for(batch * rows * columns, 1, l.threads, [&](int64_t begin, int64_t end, int worker) {
+    for (int64_t i = begin; i < end && !failure.failed; ++i) {
+      const GemmProblem p = gemm_at(whole, d, l.args, i / (rows * columns));
+      const int64_t i0 = i % rows * mb, j0 = i / rows % columns * nb, m = std::min(mb, d.m - i0), n = std::min(nb, d.n - j0);
+      char* const sums = to_c ? p.c + (i0 * p.c_row + j0) * acc : scratch.sums + worker * scratch.sums_bytes;
+      const int64_t sums_row = to_c ? p.c_row : n;
+      for (int64_t k0 = 0; k0 < p.k; k0 += depth) {
+        const int64_t k = std::min(depth, p.k - k0);
+        const Matrix a = library_matrix({p.a.p + (i0 * p.a.outer + k0 * p.a.k) * in, p.a.outer, p.a.k}, m, k, in, scratch.a + worker * scratch.a_bytes);
+        const Matrix b = library_matrix({p.b.p + (j0 * p.b.outer + k0 * p.b.k) * in, p.b.k, p.b.outer}, k, n, in, scratch.b + worker * scratch.b_bytes);
+        const LibraryBlock block{m, n, k, a.p, a.row, a.col, b.p, b.row, b.col, sums, sums_row, k0 > 0 || (to_c && d.beta == 1)};
+        if (Status s = product().run(l.state, d.dtype, block); !s.ok()) return failure.set(std::move(s));
+      }
+      if (!to_c) finish(gemm_finish_block(p, d, sums, sums_row, i0, j0, m, n));
+    }
+  });
+  return failure.status;
+}
+template <auto product> Result<PlanState> prepare(const Stream&, const GemmDescriptor& d, const PlanPreference&) { return product().prepare(d.dtype); }
+void carve(const GemmDescriptor& d, const void*, Carver& c) { carve_scratch(d, c); }
+PrecisionGuarantee guarantee(const GemmDescriptor& d) { return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype)}; }
+
+template <Backend backend> std::string refuse(const GemmDescriptor&, const PlanPreference& p) {
+  if (gemm_prefers_library(isa()) || p.prefer_backend == backend || p.require_backend == backend || !p.require_kernel.empty()) return {};
+  return text("gemm.cpu.blocked is as fast with ", name(isa()), " and promises more; prefer backend ", name(backend), " to use this row");
+}
+template <auto product, Backend backend, class... T> Kernel<Gemm> library_row(std::string_view name) {
+  return {.name = name, .backend = backend, .launch = launch_all<Gemm>(TypeList<T...>{}, run_library<product>), .guarantee = guarantee,
+          .refuse = refuse<backend>, .carve = carve, .prepare = prepare<product>};
+}
+
+}  // namespace
+
+Kernel<Gemm> gemm_onednn_row() { return library_row<onednn_product, Backend::onednn, float, bf16>("gemm.cpu.onednn"); }
+Kernel<Gemm> gemm_openblas_row() { return library_row<openblas_product, Backend::openblas, float, double>("gemm.cpu.openblas"); }
+
+}  // namespace baracuda

@@ -1,0 +1,58 @@
+// OpenBLAS products. Its pthread build has one thread count for the process: it is set to 1 when the first plan that
+// uses it is made, because our own team does the splitting.
+#include "baracuda/core/text.hpp"
+#include "baracuda/vendor/library_product.hpp"
+
+#if BARACUDA_WITH_OPENBLAS
+// The C interface of OpenBLAS with 32-bit integers. Declared here: distributions keep its header in different places.
+extern "C" {
+enum BlasOrder { kBlasRowMajor = 101 };
+enum BlasTranspose { kBlasNoTrans = 111, kBlasTrans = 112 };
+void cblas_sgemm(BlasOrder, BlasTranspose, BlasTranspose, int m, int n, int k, float alpha, const float* a, int lda, const float* b,
+                 int ldb, float beta, float* c, int ldc);
+void cblas_dgemm(BlasOrder, BlasTranspose, BlasTranspose, int m, int n, int k, double alpha, const double* a, int lda, const double* b,
+                 int ldb, double beta, double* c, int ldc);
+void openblas_set_num_threads(int);
+int openblas_get_num_threads(void);
+}
+#endif
+
+namespace baracuda {
+namespace {
+
+#if BARACUDA_WITH_OPENBLAS
+
+Result<std::shared_ptr<const void>> prepare(DType t) {
+  if (t != DType::f32 && t != DType::f64) return Status(Code::unsupported, text("OpenBLAS has no ", name(t), " products"));
+  if (openblas_get_num_threads() != 1) openblas_set_num_threads(1);
+  return std::shared_ptr<const void>(std::make_shared<const int>(0));
+}
+Status run(const void*, DType t, const LibraryBlock& b) {
+  const auto a_trans = b.a_col == 1 ? kBlasNoTrans : kBlasTrans, b_trans = b.b_col == 1 ? kBlasNoTrans : kBlasTrans;
+  const int64_t lda = b.a_col == 1 ? b.a_row : b.a_col, ldb = b.b_col == 1 ? b.b_row : b.b_col;
+  for (int64_t extent : {b.m, b.n, b.k, lda, ldb, b.c_row})
+    if (extent > INT32_MAX) return {Code::unsupported, text("openblas: ", extent, " exceeds its 32-bit integers")};
+  if (t == DType::f32)
+    cblas_sgemm(kBlasRowMajor, a_trans, b_trans, int(b.m), int(b.n), int(b.k), 1, static_cast<const float*>(b.a), int(lda),
+                static_cast<const float*>(b.b), int(ldb), b.accumulate, static_cast<float*>(b.c), int(b.c_row));
+  else
+    cblas_dgemm(kBlasRowMajor, a_trans, b_trans, int(b.m), int(b.n), int(b.k), 1, static_cast<const double*>(b.a), int(lda),
+                static_cast<const double*>(b.b), int(ldb), b.accumulate, static_cast<double*>(b.c), int(b.c_row));
+  return {};
+}
+
+#else
+
+Result<std::shared_ptr<const void>> prepare(DType) { return Status(Code::unsupported, "this build has no OpenBLAS"); }
+Status run(const void*, DType, const LibraryBlock&) { return {Code::unsupported, "this build has no OpenBLAS"}; }
+
+#endif
+
+}  // namespace
+
+const LibraryProduct& openblas_product() {
+  static constexpr LibraryProduct product{prepare, run};
+  return product;
+}
+
+}  // namespace baracuda
