@@ -59,18 +59,30 @@ void* carve_weight(const RmsNormDescriptor& d, Carver& c) {
   return c.take_bytes("weight", d.shape.last(), byte_size(accumulator(d.dtype)));
 }
 
+void fill_nan(const TensorView& rstd, const Shape& shape) {
+  const RowWalk<1> walk(shape, {&rstd});
+  walk.runs(0, walk.rows, [&](const int64_t (&o)[1], int64_t, int64_t rows) {
+    for (int64_t i = 0; i < rows; ++i)
+      if (rstd.dtype == DType::f64) rstd.as<double>()[o[0] + i * walk.pitch(0)] = std::nan("");
+      else rstd.as<float>()[o[0] + i * walk.pitch(0)] = std::nanf("");
+  });
+}
+
 // --- forward
 void carve_forward(const RmsNormDescriptor& d, const void*, Carver& c) { carve_weight(d, c); }
 Status run_forward(const Launch<RmsNorm>& l) {
   const RmsNormDescriptor& d = l.desc;
   const RmsNorm::Args& a = l.args;
-  if (d.shape.numel() == 0) return {};
+  const int64_t n = d.shape.last();
+  if (d.shape.numel() == 0) {  // rows without elements still have an rstd: the mean of nothing is NaN
+    if (n == 0 && !a.rstd.absent()) fill_nan(a.rstd, outer_axes(d.shape));
+    return {};
+  }
   Carver c = l.carver();
   void* weight = carve_weight(d, c);
   prepare_weight(d, a.weight, weight, l.threads);
   const RowWalk<5> walk(outer_axes(d.shape), {&a.x, &a.residual, &a.y, &a.residual_out, &a.rstd});
   const auto kernel = BARACUDA_ISA_PICK(norm_kernels).forward[d.dtype];
-  const int64_t n = d.shape.last();
   parallel_for(walk.rows, n < kPiece ? kPiece / n : 1, l.threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[5], int64_t, int64_t rows) {
       kernel({at(a.x, o[0]), at(a.residual, o[1]), at(a.y, o[2]), at(a.residual_out, o[3]), at(a.rstd, o[4]), weight, walk.pitch(0),

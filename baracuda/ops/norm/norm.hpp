@@ -13,7 +13,8 @@
 // In place: y may be x or residual, residual_out may be x or residual, dx may be any of the backward's inputs of that
 // shape (same strides); y and residual_out must differ. Partial overlap is not allowed.
 // Numerics: sums in f64, so squares of no f16, bf16 or f32 value overflow or vanish; f64 rows out of that range are scaled.
-// Everything else in f32 (f64 for f64). rstd above the range of f32 needs eps = 0 and rows below 2^-128. NaN or
+// Everything else in f32 (f64 for f64). rstd is infinite only with eps = 0 and an rms below 2^-128
+// (2^-1024 for f64). NaN or
 // infinity in a row makes that row NaN (finite elements beside an infinity give 0, as the formula says); a zero row with eps = 0 is NaN.
 // Workspace: w' in the accumulator type; the backward adds partial sums of dweight, at most about 4 MiB.
 // Guarantee: deterministic, batch invariant (y, rstd, dx of a row do not depend on other rows), same bits for any

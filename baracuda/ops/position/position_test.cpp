@@ -71,5 +71,255 @@ TEST(Rope, ValuesForEveryDtypeAndPairing) {
         for (int64_t offset : {0, 61, -5, 100000}) check_values({.dtype = t, .shape = {2, 2, 3, 64}, .pairing = pairing, .rotary_dim = rotary}, offset);
 }
 
+TEST(Rope, ShapesAndStrides) {
+  for (Layout layout : {Layout::dense, Layout::padded, Layout::outer_reversed})
+    for (const Shape& shape : {Shape{1, 1, 1, 2}, Shape{3, 1, 130, 6}, Shape{1, 5, 64, 34}, Shape{2, 3, 65, 128}, Shape{70, 1, 1, 16}})
+      for (RopePairing pairing : {RopePairing::half_split, RopePairing::interleaved})
+        check_values({.dtype = shape[1] == 3 ? DType::bf16 : DType::f32, .shape = shape, .pairing = pairing, .theta = 500000}, 3, layout);
+}
+TEST(Rope, Llama3Scaling) {  // wavelengths on both sides of the blend and in it
+  for (DType t : {DType::f32, DType::f64})
+    check_values({.dtype = t, .shape = {1, 1, 5, 128}, .theta = 500000, .scaling = RopeScaling::llama3}, 9000);
+  const RopeDescriptor d{.shape = {1, 1, 1, 128}, .theta = 500000, .scaling = RopeScaling::llama3};
+  EXPECT_EQ(frequency(d, 0), 1);
+  EXPECT_NEAR(double(frequency(d, 63) * 8 / powl(500000, -126.0L / 128)), 1, 1e-15);
+}
+TEST(Rope, LargePositions) {
+  for (int64_t p : {int64_t(1) << 24, int64_t(1) << 31, (int64_t(1) << 36) + 7, -(int64_t(1) << 33)})
+    check_values({.dtype = DType::f32, .shape = {1, 1, 70, 64}}, p);
+}
+TEST(Rope, case_rope_bf16_position) {
+  const double c = -0.9080159, s = std::sin(15962.0);
+  for (DType t : kDTypesHere)
+    for (DType index : {DType::i32, DType::i64}) {
+      const Tensor x(t, {1, 1, 1, 2}, {1, 0}), positions(index, {1}, {15962});
+      Tensor y(t, {1, 1, 1, 2});
+      ASSERT_OK(run_plan<Rope>({.dtype = t, .shape = {1, 1, 1, 2}}, {x, positions, y, 0}));
+      EXPECT_NEAR(y.at(0), c, 5e-8 + unit_roundoff(t));
+      EXPECT_NEAR(y.at(1), s, 5e-8 + unit_roundoff(t));
+    }
+}
+// A row's bits depend on its position alone: given by offset, shared or per batch, in any block and layout.
+TEST(Rope, PositionsInEveryForm) {
+  for (DType t : kDTypesHere)
+    for (RopePairing pairing : {RopePairing::half_split, RopePairing::interleaved}) {
+      const RopeDescriptor d{.dtype = t, .shape = {2, 3, 150, 10}, .pairing = pairing, .rotary_dim = 8};
+      const Tensor x = Tensor::normal(t, d.shape, 1);
+      Tensor want(t, d.shape), y(t, d.shape);
+      ASSERT_OK(run_plan<Rope>(d, {x, {}, want, 41}));
+      std::vector<double> shared(150), each(300);
+      std::iota(shared.begin(), shared.end(), 41);
+      for (int i = 0; i < 300; ++i) each[size_t(i)] = 41 + i % 150;
+      for (DType index : {DType::i32, DType::i64}) {
+        ASSERT_OK(run_plan<Rope>(d, {x, Tensor(index, {150}, shared, Layout::every_other), y, 0}));
+        EXPECT_TRUE(y.same_bits(want));
+        ASSERT_OK(run_plan<Rope>(d, {x, Tensor(index, {2, 150}, each, Layout::transposed), y, 0}));
+        EXPECT_TRUE(y.same_bits(want));
+      }
+      // Shuffled positions: row s of batch b stands at (7 s + b) mod 150.
+      std::vector<double> mixed(300);
+      std::vector<int64_t> whole(300);
+      for (int i = 0; i < 300; ++i) mixed[size_t(i)] = double(whole[size_t(i)] = (i % 150 * 7 + i / 150) % 150 - 20);
+      ASSERT_OK(run_plan<Rope>(d, {x, Tensor(DType::i64, {2, 150}, mixed), y, 0}));
+      const Turned o = oracle(d, x, whole, false);
+      EXPECT_CLOSE(y, o.y, {.ulps = 1}, &o.scale);
+      // One row alone.
+      const RopeDescriptor one{.dtype = t, .shape = {1, 1, 1, 10}, .pairing = pairing, .rotary_dim = 8};
+      for (int64_t s : {0, 22, 23, 63, 64, 149}) {
+        TensorView row = x;
+        row.data = x.view().as<char>() + s * 10 * int64_t(byte_size(t)), row.shape = one.shape, row.strides = one.shape.contiguous();
+        Tensor alone(t, one.shape);
+        ASSERT_OK(run_plan<Rope>(one, {row, {}, alone, 41 + s}));
+        for (int i = 0; i < 10; ++i) EXPECT_EQ(alone.at(i), want.at(s * 10 + i));
+      }
+      // [B, S, H, D] memory.
+      Tensor inside(t, {2, 150, 3, 10}), turned(t, {2, 150, 3, 10});
+      for (int64_t i = 0; i < x.numel(); ++i) inside.set(((i / 4500 * 150 + i / 10 % 150) * 3 + i / 1500 % 3) * 10 + i % 10, x.at(i));
+      TensorView from = inside, to = turned;
+      from.shape = to.shape = d.shape, from.strides = to.strides = {4500, 10, 30, 1};
+      ASSERT_OK(run_plan<Rope>(d, {from, {}, to, 41}));
+      for (int64_t i = 0; i < x.numel(); ++i) ASSERT_EQ(turned.at(((i / 4500 * 150 + i / 10 % 150) * 3 + i / 1500 % 3) * 10 + i % 10), want.at(i));
+      ASSERT_OK(run_plan<Rope>(d, {from, {}, from, 41}));  // in place
+      EXPECT_TRUE(inside.same_bits(turned));
+    }
+}
+TEST(Rope, BackwardIsTheTransposeAndTheInverse) {
+  for (RopePairing pairing : {RopePairing::half_split, RopePairing::interleaved}) {
+    const RopeDescriptor d{.dtype = DType::f64, .shape = {2, 2, 9, 12}, .pairing = pairing, .rotary_dim = 10};
+    Tensor x = Tensor::normal(DType::f64, d.shape, 1);
+    const Tensor dy = Tensor::normal(DType::f64, d.shape, 2);
+    Tensor y(DType::f64, d.shape), dx(DType::f64, d.shape), back(DType::f64, d.shape);
+    ASSERT_OK(run_plan<RopeBackward>(d, {dy, {}, dx, 77}));
+    check_directional([&] {
+      EXPECT_OK(run_plan<Rope>(d, {x, {}, y, 77}));
+      double sum = 0;
+      for (int64_t i = 0; i < y.numel(); ++i) sum += y.at(i) * dy.at(i);
+      return sum;
+    }, x, dx, 3);
+    ASSERT_OK(run_plan<Rope>(d, {x, {}, y, 77}));
+    ASSERT_OK(run_plan<RopeBackward>(d, {y, {}, back, 77}));
+    for (int64_t i = 0; i < x.numel(); ++i) EXPECT_NEAR(back.at(i), x.at(i), 1e-14);
+  }
+}
+TEST(Rope, SpecialValuesStayInTheirPair) {
+  const Tensor x(DType::f32, {1, 1, 1, 6}, {NAN, 1, 2, 3, 4, -0.0});
+  Tensor y(DType::f32, {1, 1, 1, 6});
+  ASSERT_OK(run_plan<Rope>({.shape = {1, 1, 1, 6}, .rotary_dim = 4}, {x, {}, y, 5}));
+  EXPECT_TRUE(std::isnan(y.at(0)) && std::isnan(y.at(2)));
+  EXPECT_FALSE(std::isnan(y.at(1)) || std::isnan(y.at(3)));
+  EXPECT_TRUE(y.at(4) == 4 && y.at(5) == 0 && std::signbit(y.at(5)));
+}
+TEST(Rope, Empty) {
+  for (const Shape& shape : {Shape{0, 2, 3, 4}, Shape{2, 0, 3, 4}, Shape{2, 2, 0, 4}, Shape{2, 2, 3, 0}}) {
+    Tensor x(DType::f32, shape), y(DType::f32, shape);
+    EXPECT_OK(run_plan<Rope>({.shape = shape}, {x, {}, y, 0}));
+    EXPECT_OK(run_plan<RopeBackward>({.shape = shape}, {x, {}, y, 0}));
+  }
+}
+TEST(Rope, ContractAndBits) {
+  for (DType t : kDTypesHere) {
+    const RopeDescriptor d{.dtype = t, .shape = {3, 2, 200, 64}};
+    const Tensor x = Tensor::normal(t, d.shape, 1), positions = Tensor::integers(DType::i64, {3, 200}, 2, 0, 5000);
+    Tensor y(t, d.shape);
+    check_repeat_bits<Rope>(d, {x, positions, y, 0});
+    check_repeat_bits<RopeBackward>(d, {x, {}, y, 12});
+    if (t != DType::f16) continue;
+    const RopeDescriptor small{.dtype = t, .shape = {2, 2, 5, 6}, .pairing = RopePairing::interleaved};
+    const Tensor sx = Tensor::normal(t, small.shape, 1), sp = Tensor::integers(DType::i32, {2, 5}, 2, 0, 99);
+    Tensor sy(t, small.shape);
+    check_contract<Rope>(small, {sx, sp, sy, 0});
+    check_contract<RopeBackward>(small, {sx, {}, sy, 3});
+  }
+}
+TEST(Rope, SameBitsOnEveryInstructionSet) {
+  const Isa best = isa();
+  for (DType t : kDTypesHere)
+    for (RopePairing pairing : {RopePairing::half_split, RopePairing::interleaved}) {
+      std::vector<uint8_t> first;
+      for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
+        limit_isa(set);
+        const RopeDescriptor d{.dtype = t, .shape = {1, 2, 70, 46}, .pairing = pairing, .rotary_dim = 42};
+        const Tensor x = Tensor::normal(t, d.shape, 1);
+        Tensor y(t, d.shape);
+        // A plan of its own for each set: plans are kept, with the table that the set of their making computed.
+        ASSERT_OK(run_plan<Rope>(d, {x, {}, y, 100}, {.max_workspace = uint64_t(1) << (40 + int(set))}));
+        if (set == Isa::portable) first = y.element_bytes();
+        EXPECT_TRUE(y.element_bytes() == first) << name(set) << " " << name(t);
+      }
+    }
+  limit_isa(best);
+}
+TEST(Rope, Refuses) {
+  const Shape shape{2, 2, 3, 8};
+  auto refused = [&](const RopeDescriptor& d, Code code, std::initializer_list<std::string_view> words) {
+    expect_refused(RopePlan::select(Stream::cpu(), d).status(), code, words);
+    expect_refused(RopeBackwardPlan::select(Stream::cpu(), d).status(), code, words);
+  };
+  refused({.shape = {2, 3, 8}}, Code::invalid_problem, {"rope", "[B, H, S, D]"});
+  refused({.shape = {2, 3, -8, 2}}, Code::invalid_problem, {"shape"});
+  refused({.shape = {2, 2, 3, 7}}, Code::invalid_problem, {"rotary_dim 7", "even"});
+  refused({.shape = shape, .rotary_dim = 10}, Code::invalid_problem, {"rotary_dim 10", "at most the head dimension 8"});
+  refused({.shape = shape, .rotary_dim = -2}, Code::invalid_problem, {"rotary_dim -2"});
+  refused({.shape = shape, .theta = 0}, Code::invalid_problem, {"theta 0"});
+  refused({.shape = shape, .theta = INFINITY}, Code::invalid_problem, {"theta"});
+  refused({.shape = shape, .pairing = RopePairing(5)}, Code::invalid_problem, {"pairing 5"});
+  refused({.shape = shape, .scaling = RopeScaling(5)}, Code::invalid_problem, {"scaling 5"});
+  refused({.shape = shape, .scaling = RopeScaling::llama3, .factor = 0}, Code::invalid_problem, {"factor 0"});
+  refused({.shape = shape, .scaling = RopeScaling::llama3, .low_freq_factor = 4}, Code::invalid_problem, {"low_freq_factor 4", "high_freq_factor 4"});
+  refused({.shape = shape, .scaling = RopeScaling::llama3, .original_context = 0}, Code::invalid_problem, {"original_context 0"});
+  refused({.dtype = DType::i32, .shape = shape}, Code::unsupported, {"no i32"});
+  const Tensor x = Tensor::normal(DType::f32, shape, 1), slanted = Tensor::normal(DType::f32, shape, 1, 0, 1, Layout::every_other);
+  Tensor y(DType::f32, shape);
+  const RopeDescriptor d{.shape = shape};
+  expect_refused(run_plan<Rope>(d, {slanted, {}, y, 0}), Code::unsupported, {"x has stride 2", "last axis"});
+  expect_refused(run_plan<Rope>(d, {x, Tensor(DType::i64, {3}, {0, 1, 2}), y, 4}), Code::invalid_problem, {"offset 4", "positions are given"});
+  expect_refused(run_plan<Rope>(d, {x, Tensor(DType::f32, {3}, {0, 1, 2}), y, 0}), Code::invalid_problem, {"positions has dtype f32"});
+  expect_refused(run_plan<Rope>(d, {x, Tensor(DType::i64, {4}, {0, 1, 2, 3}), y, 0}), Code::invalid_problem, {"positions has shape [4]", "[3] or [2, 3]"});
+  expect_refused(run_plan<Rope>(d, {x, {}, y, INT64_MAX}), Code::invalid_problem, {"offset", "2^63"});
+}
+
+// --- ALiBi
+std::vector<double> slopes(int64_t heads, double max_bias = 8) {
+  Tensor t(DType::f32, {heads});
+  EXPECT_OK(run_plan<AlibiSlopes>({DType::f32, heads, max_bias}, {t}));
+  return t.values();
+}
+TEST(AlibiSlopes, case_alibi_slopes_12_heads) {
+  const auto got = slopes(12);
+  for (int h = 0; h < 8; ++h) EXPECT_EQ(got[size_t(h)], std::ldexp(1, -h - 1));
+  const double rest[] = {0.7071068, 0.3535534, 0.1767767, 0.0883883};
+  for (int h = 8; h < 12; ++h) EXPECT_NEAR(got[size_t(h)], rest[h - 8], 5e-8);
+}
+TEST(AlibiSlopes, OtherHeadCounts) {
+  EXPECT_EQ(slopes(0), std::vector<double>{});
+  EXPECT_EQ(slopes(1), std::vector<double>{std::ldexp(1, -8)});
+  EXPECT_EQ(slopes(2), (std::vector<double>{0x1p-4, 0x1p-8}));
+  EXPECT_EQ(slopes(3), (std::vector<double>{0x1p-4, 0x1p-8, 0x1p-2}));
+  EXPECT_EQ(slopes(2, 16), (std::vector<double>{0x1p-8, 0x1p-16}));
+  const auto many = slopes(100);
+  for (int h = 0; h < 100; ++h) EXPECT_EQ(many[size_t(h)], double(float(std::exp2(h < 64 ? -(h + 1) / 8.0 : -(2 * (h - 64) + 1) / 16.0))));
+  Tensor strided(DType::f32, {5}, Layout::reversed);
+  ASSERT_OK(run_plan<AlibiSlopes>({DType::f32, 5}, {strided}));
+  EXPECT_EQ(strided.values(), slopes(5));
+  EXPECT_TRUE(strided.guards_intact());
+  check_contract<AlibiSlopes>({DType::f32, 5}, {strided});
+  check_repeat_bits<AlibiSlopes>({DType::f32, 5}, {strided});
+}
+TEST(AlibiSlopes, Refuses) {
+  expect_refused(AlibiSlopesPlan::select(Stream::cpu(), {DType::f32, -1}).status(), Code::invalid_problem, {"alibi_slopes", "heads [-1]"});
+  expect_refused(AlibiSlopesPlan::select(Stream::cpu(), {DType::f32, 4, 0}).status(), Code::invalid_problem, {"max_bias 0"});
+  expect_refused(AlibiSlopesPlan::select(Stream::cpu(), {DType::bf16, 4}).status(), Code::unsupported, {"no bf16"});
+}
+
+// --- cache
+TEST(KvCacheAppend, WritesTheTokensAndNothingElse) {
+  for (DType t : kDTypesHere)
+    for (DType index : {DType::i32, DType::i64})
+      for (Layout layout : {Layout::dense, Layout::padded, Layout::outer_reversed})
+        for (bool by_lengths : {false, true}) {
+          const KvCacheAppendDescriptor d{t, 3, 2, 4, 10, 5, 7};
+          const Tensor k = Tensor::normal(t, {3, 2, 4, 5}, 1, 0, 1, layout), v = Tensor::normal(t, {3, 2, 4, 7}, 2);
+          Tensor k_cache = Tensor::normal(t, {3, 2, 10, 5}, 3, 0, 1, layout), v_cache = Tensor::normal(t, {3, 2, 10, 7}, 4, 0, 1, layout);
+          const auto k_before = k_cache.values(), v_before = v_cache.values();
+          const std::vector<double> places = by_lengths ? std::vector<double>{0, 6, 3} : std::vector<double>{2, 2, 2};
+          ASSERT_OK(run_plan<KvCacheAppend>(d, {k, v, by_lengths ? Tensor(index, {3}, places, Layout::reversed) : Tensor(), k_cache, v_cache, by_lengths ? 0 : 2}));
+          auto expect_cache = [&](const Tensor& from, const Tensor& cache, const std::vector<double>& before, int64_t n) {
+            for (int64_t i = 0; i < cache.numel(); ++i) {
+              const int64_t row = i / n / 10, s = i / n % 10 - int64_t(places[size_t(row / 2)]);
+              ASSERT_EQ(cache.at(i), s >= 0 && s < 4 ? from.at((row * 4 + s) * n + i % n) : before[size_t(i)]);
+            }
+            EXPECT_TRUE(cache.guards_intact());
+          };
+          expect_cache(k, k_cache, k_before, 5);
+          expect_cache(v, v_cache, v_before, 7);
+        }
+}
+TEST(KvCacheAppend, FillsToTheLastTokenAndRefusesTheNext) {
+  const KvCacheAppendDescriptor d{DType::f32, 2, 1, 2, 4, 3, {}};
+  const Tensor k = Tensor::normal(DType::f32, {2, 1, 2, 3}, 1);
+  Tensor k_cache = Tensor::normal(DType::f32, {2, 1, 4, 3}, 2), v_cache = Tensor::normal(DType::f32, {2, 1, 4, 3}, 3);
+  EXPECT_OK(run_plan<KvCacheAppend>(d, {k, k, {}, k_cache, v_cache, 2}));
+  const auto before = k_cache.values();
+  for (int64_t offset : {int64_t(3), int64_t(-1), INT64_MAX, INT64_MIN})
+    expect_refused(run_plan<KvCacheAppend>(d, {k, k, {}, k_cache, v_cache, offset}), Code::invalid_problem, {"kv_cache_append", "offset", "cache of 4"});
+  expect_refused(run_plan<KvCacheAppend>(d, {k, k, Tensor(DType::i32, {2}, {0, 3}), k_cache, v_cache, 0}), Code::invalid_problem, {"lengths[1] = 3", "cache of 4"});
+  expect_refused(run_plan<KvCacheAppend>(d, {k, k, Tensor(DType::i32, {2}, {-1, 0}), k_cache, v_cache, 0}), Code::invalid_problem, {"lengths[0] = -1"});
+  expect_refused(run_plan<KvCacheAppend>(d, {k, k, Tensor(DType::i32, {2}, {0, 0}), k_cache, v_cache, 1}), Code::invalid_problem, {"offset 1", "lengths are given"});
+  expect_refused(run_plan<KvCacheAppend>(d, {k, k, Tensor(DType::f32, {2}, {0, 0}), k_cache, v_cache, 0}), Code::invalid_problem, {"lengths has dtype f32"});
+  EXPECT_EQ(k_cache.values(), before);
+  expect_refused(KvCacheAppendPlan::select(Stream::cpu(), {DType::f32, 2, 1, 5, 4, 3, {}}).status(), Code::invalid_problem, {"tokens 5", "capacity 4"});
+  expect_refused(KvCacheAppendPlan::select(Stream::cpu(), {DType::f32, 2, -1, 2, 4, 3, {}}).status(), Code::invalid_problem, {"negative"});
+  expect_refused(KvCacheAppendPlan::select(Stream::cpu(), {DType::i32, 2, 1, 2, 4, 3, {}}).status(), Code::unsupported, {"no i32"});
+}
+TEST(KvCacheAppend, ContractAndBits) {
+  const KvCacheAppendDescriptor d{DType::bf16, 3, 2, 40, 100, 64, 32};
+  const Tensor k = Tensor::normal(DType::bf16, {3, 2, 40, 64}, 1), v = Tensor::normal(DType::bf16, {3, 2, 40, 32}, 2), lengths(DType::i64, {3}, {0, 60, 7});
+  Tensor k_cache = Tensor::normal(DType::bf16, {3, 2, 100, 64}, 3), v_cache = Tensor::normal(DType::bf16, {3, 2, 100, 32}, 4);
+  check_repeat_bits<KvCacheAppend>(d, {k, v, lengths, k_cache, v_cache, 0});
+  check_contract<KvCacheAppend>(d, {k, v, lengths, k_cache, v_cache, 0});
+  Tensor none(DType::bf16, {0, 2, 40, 64}), none_v(DType::bf16, {0, 2, 40, 32}), cache(DType::bf16, {0, 2, 100, 64}), cache_v(DType::bf16, {0, 2, 100, 32});
+  EXPECT_OK(run_plan<KvCacheAppend>({DType::bf16, 0, 2, 40, 100, 64, 32}, {none, none_v, {}, cache, cache_v, 0}));
+}
+
 }  // namespace
 }  // namespace baracuda
