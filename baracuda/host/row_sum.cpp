@@ -13,7 +13,7 @@ template <> constexpr int kIndex<float> = 2;
 template <> constexpr int kIndex<double> = 3;
 template <class T> const SumKernels& kernels_of(SumOf of) { return BARACUDA_ISA_PICK(sum_table).kernels[kIndex<T>][int(of)]; }
 
-constexpr int64_t kColumnTile = 512;  // columns per block: half a kilobyte or more of each row
+constexpr int64_t kLeastTile = 128, kMostTile = 1024;  // columns per block of work; no column's bits depend on it
 
 }  // namespace
 
@@ -45,13 +45,15 @@ void column_sums(SumOf of, const T* x, int64_t x_pitch, const T* y, int64_t y_pi
     return;
   }
   const SumKernels& k = kernels_of<T>(of);
-  const int64_t chunks = sum_chunks(rows), tiles = (columns - 1) / kColumnTile + 1;
+  const int64_t chunks = sum_chunks(rows), team = max_threads <= 0 ? threads() : std::min(max_threads, threads());
+  const int64_t share = ((columns - 1) / team / 64 + 1) * 64, tile = std::clamp(share, kLeastTile, kMostTile);
+  const int64_t tiles = (columns - 1) / tile + 1;
   Acc<T>* const chunk_sums = chunks == 1 ? sums : scratch;
   parallel_for(chunks * tiles, 1, max_threads, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t r = i / tiles * kSumChunk, c = i % tiles * kColumnTile;
+      const int64_t r = i / tiles * kSumChunk, c = i % tiles * tile;
       k.columns(x + r * x_pitch + c, x_pitch, of == SumOf::products ? y + r * y_pitch + c : nullptr, y_pitch,
-                int(std::min<int64_t>(rows - r, kSumChunk)), std::min(columns - c, kColumnTile),
+                int(std::min<int64_t>(rows - r, kSumChunk)), std::min(columns - c, tile),
                 chunk_sums + i / tiles * columns + c);
     }
   });

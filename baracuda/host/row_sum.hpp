@@ -23,7 +23,8 @@ enum class SumOf : uint8_t { values, squares, products, count };  // x, x x, x y
 template <class T> Acc<T> row_sum(SumOf of, const T* x, const T* y, int64_t n);
 // The same sum, chunks spread over threads. scratch: sum_chunks(n) elements.
 template <class T> Acc<T> row_sum(SumOf of, const T* x, const T* y, int64_t n, Acc<T>* scratch, int max_threads);
-// sums[c] over the rows of column c; row r of x begins at x + r x_pitch. scratch: column_sum_scratch() elements.
+// sums[c] over the rows of column c; row r of x begins at x + r x_pitch. scratch: column_sum_scratch() elements. Takes
+// 256 KiB of each thread's stack.
 constexpr int64_t column_sum_scratch(int64_t rows, int64_t columns) {
   return rows > kSumChunk ? sum_chunks(rows) * columns : 0;
 }

@@ -102,7 +102,7 @@ TYPED_TEST(RowSum, follows_its_tree_on_every_set_and_thread_count) {
 TYPED_TEST(RowSum, columns_equal_rows_of_the_transpose) {
   using T = TypeParam;
   for (int64_t rows : {0, 1, 3, 63, 64, 65, 511, 512, 513, 1030, 4096, 4097, 9000})
-    for (int64_t columns : {1, 2, 15, 33, 260, 600}) {
+    for (int64_t columns : {1, 2, 15, 33, 260, 600, 1500}) {
       if (rows * columns > 600000) continue;
       const int64_t pitch = columns + 3, size = rows * pitch + 1;
       const std::vector<T> x = random_row<T>(size, unsigned(rows)), y = random_row<T>(size, unsigned(rows + columns));
