@@ -12,6 +12,7 @@ namespace {
 using Metadata = std::map<std::string, std::string, std::less<>>;
 
 constexpr std::string_view kKind = "baracuda train 1";  // the number counts layouts of this file
+constexpr std::string_view kChecksum = "checksum";
 constexpr const char *kLosses = "train.losses", *kHeldOut = "train.held_out";
 
 Metadata describe_settings(const Settings& s) {
@@ -25,25 +26,47 @@ template <class T> bool parse_number(std::string_view text, T& value, int base) 
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Of names and contents, in the order of the list: four chains over words of eight bytes, a tail byte by byte.
-uint64_t checksum(std::span<const io::NamedTensor> tensors) {
-  uint64_t lane[4] = {1, 2, 3, 4};
-  const auto add = [&](const char* p, size_t n) {
+// Four chains over words of eight bytes, a tail byte by byte.
+class Checksum {
+ public:
+  void add(const void* data, size_t n) {
+    const char* p = static_cast<const char*>(data);
     size_t i = 0;
     for (; i + 32 <= n; i += 32)
       for (size_t k = 0; k < 4; ++k) {
         uint64_t word;
         memcpy(&word, p + i + 8 * k, 8);
-        lane[k] = (lane[k] ^ word) * 0x9e3779b97f4a7c15u;
-        lane[k] ^= lane[k] >> 29;
+        lane_[k] = (lane_[k] ^ word) * 0x9e3779b97f4a7c15u;
+        lane_[k] ^= lane_[k] >> 29;
       }
-    for (; i < n; ++i) lane[0] = mix(lane[0], static_cast<uint8_t>(p[i]));
-  };
-  for (const io::NamedTensor& t : tensors) {
-    add(t.name.data(), t.name.size());
-    add(t.tensor.as<const char>(), size_t(t.tensor.numel()) * byte_size(t.tensor.dtype));
+    for (; i < n; ++i) lane_[0] = mix(lane_[0], static_cast<uint8_t>(p[i]));
   }
-  return mix(mix(lane[0], lane[1]), mix(lane[2], lane[3]));
+  void add(std::string_view text) { add(text.data(), text.size()), lane_[1] = mix(lane_[1], text.size()); }
+  uint64_t value() const { return mix(mix(lane_[0], lane_[1]), mix(lane_[2], lane_[3])); }
+
+ private:
+  uint64_t lane_[4] = {1, 2, 3, 4};
+};
+
+// Of metadata, names and contents; the entry "checksum" itself apart.
+uint64_t checksum(const Metadata& metadata, std::span<const io::NamedTensor> tensors) {
+  Checksum sum;
+  for (const auto& [key, value] : metadata)
+    if (key != kChecksum) sum.add(key), sum.add(value);
+  for (const io::NamedTensor& t : tensors) {
+    sum.add(t.name);
+    sum.add(t.tensor.data, size_t(t.tensor.numel()) * byte_size(t.tensor.dtype));
+  }
+  return sum.value();
+}
+
+// The tensors of a checkpoint: the given ones, then the history of losses, which `pairs` holds in the form of the file.
+std::vector<io::NamedTensor> with_history(std::span<const io::NamedTensor> tensors, const RunState& state, std::vector<double>& pairs) {
+  for (const HeldOut& h : state.held_out) pairs.insert(pairs.end(), {h.step, h.loss});
+  std::vector<io::NamedTensor> all(tensors.begin(), tensors.end());
+  all.push_back({kLosses, TensorView::dense(state.losses.data(), {int64_t(state.losses.size())})});
+  all.push_back({kHeldOut, TensorView::dense(pairs.data(), {int64_t(state.held_out.size()), 2})});
+  return all;
 }
 
 }  // namespace
@@ -56,14 +79,11 @@ Status save_checkpoint(const std::string& path, const RunState& state, std::span
   Metadata m = describe_settings(state.settings);
   m["kind"] = kKind;
   m["step"] = std::to_string(state.step);
-  m["checksum"] = fmt::format("{:016x}", checksum(tensors));
   m["text.path"] = state.text_path;
   m["text.fingerprint"] = fmt::format("{:016x}", state.text_fingerprint);
-  std::vector<io::NamedTensor> all(tensors.begin(), tensors.end());
-  std::vector<double> held_out;
-  for (const HeldOut& h : state.held_out) held_out.insert(held_out.end(), {h.step, h.loss});
-  all.push_back({kLosses, TensorView::dense(state.losses.data(), {int64_t(state.losses.size())})});
-  all.push_back({kHeldOut, TensorView::dense(held_out.data(), {int64_t(state.held_out.size()), 2})});
+  std::vector<double> pairs;
+  const std::vector<io::NamedTensor> all = with_history(tensors, state, pairs);
+  m[std::string(kChecksum)] = fmt::format("{:016x}", checksum(m, all));
   return io::write_safetensors(path, all, m);
 }
 
@@ -89,8 +109,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& path) {
   if (!parse_number(get("step"), s.step, 10) || s.step < 0 || s.step > s.settings.steps)
     return wrong("the metadata's step " + io::in_quotes(get("step")) + " is not in [0, " + std::to_string(s.settings.steps) + "]");
   if (!parse_number(get("text.fingerprint"), s.text_fingerprint, 16)) return wrong("the metadata lacks text.fingerprint");
-  uint64_t checksum = 0;
-  if (!parse_number(get("checksum"), checksum, 16)) return wrong("the metadata lacks checksum");
+  uint64_t sum = 0;
+  if (!parse_number(get(kChecksum), sum, 16)) return wrong("the metadata lacks checksum");
   s.text_path = get("text.path");
   // The header's sizes have been checked against the file, so these allocations are no larger than the file.
   const auto* losses = file.header().find(kLosses);
@@ -102,15 +122,16 @@ Result<Checkpoint> Checkpoint::open(const std::string& path) {
   std::vector<double> pairs(size_t(2 * held_out->shape[0]));
   BARACUDA_TRY(file.read(kHeldOut, TensorView::dense(pairs.data(), held_out->shape)));
   for (size_t i = 0; i < pairs.size(); i += 2) s.held_out.push_back({pairs[i], pairs[i + 1]});
-  return Checkpoint(std::move(file), std::move(s), checksum);
+  return Checkpoint(std::move(file), std::move(s), sum);
 }
 
 Status Checkpoint::read(std::span<const io::NamedTensor> tensors) const {
   for (const io::NamedTensor& t : tensors) BARACUDA_TRY(file_.read(t.name, t.tensor));
-  const size_t expected = tensors.size() + 2;
-  if (file_.header().tensors.size() != expected)
-    return {Code::invalid_problem, fmt::format("{}: {} tensors, expected {}", io::in_quotes(file_.path()), file_.header().tensors.size(), expected)};
-  if (checksum(tensors) != checksum_) return {Code::invalid_problem, io::in_quotes(file_.path()) + ": damaged: its tensors do not match its checksum"};
+  std::vector<double> pairs;
+  const std::vector<io::NamedTensor> all = with_history(tensors, state_, pairs);
+  const auto wrong = [&](const std::string& why) { return Status(Code::invalid_problem, io::in_quotes(file_.path()) + ": " + why); };
+  if (file_.header().tensors.size() != all.size()) return wrong(fmt::format("{} tensors, expected {}", file_.header().tensors.size(), all.size()));
+  if (checksum(file_.header().metadata, all) != checksum_) return wrong("damaged: contents and checksum disagree");
   return {};
 }
 

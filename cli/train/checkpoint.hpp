@@ -26,8 +26,8 @@ class Checkpoint {
   // Checks everything but the tensors of the model; each error is one line that names the file.
   static Result<Checkpoint> open(const std::string& path);
   const RunState& state() const { return state_; }
-  // Reads every tensor of the list into its place. Refused: a file with tensors that are not in the list, and contents
-  // that do not match the checksum.
+  // Reads every tensor of the list into its place. Refused: a file with tensors that are not in the list, and a file
+  // whose contents, metadata included, do not match its checksum.
   Status read(std::span<const io::NamedTensor> tensors) const;
 
  private:
