@@ -1,0 +1,187 @@
+// Arguments for any plan, from what it says about wrong ones.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include "problem.hpp"
+
+namespace baracuda::fuzz {
+namespace {
+
+constexpr int64_t kMostElements = 4096;
+constexpr uint64_t kMostWorkspace = 16 << 20;
+
+// Memory of exactly the size asked for, so that AddressSanitizer sees the first byte beyond.
+class Memory {
+ public:
+  explicit Memory(uint64_t bytes, uint64_t alignment = 16) : bytes_(bytes) {
+    if (posix_memalign(&data_, alignment, bytes ? bytes : 1) != 0) std::abort();
+    std::memset(data_, 0xff, bytes);
+  }
+  ~Memory() { std::free(data_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  char* data() const { return static_cast<char*>(data_); }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  uint64_t bytes_;
+};
+
+enum class Values { small, wild };
+void fill(Memory& m, DType t, Values values, Random& r) {
+  const size_t size = byte_size(t);
+  int64_t rising = 0;
+  const bool rises = r.one_in(2);
+  for (uint64_t i = 0; size && i + size <= m.bytes(); i += size) {
+    uint64_t bits = r.next();
+    if (t == DType::boolean) bits &= 1;  // any other byte is no bool
+    else if (!is_floating(t) && values == Values::small) bits = uint64_t(rises ? rising += int64_t(r.below(3)) * (i > 0) : int64_t(r.below(12)) - 2);
+    else if (values == Values::small && t == DType::f32) { const float f = float(int64_t(bits) >> 32) * 0x1p-30f; std::memcpy(&bits, &f, sizeof f); }
+    else if (values == Values::small && t == DType::f64) { const double f = double(int64_t(bits)) * 0x1p-62; std::memcpy(&bits, &f, sizeof f); }
+    else if (values == Values::small && t == DType::bf16) bits = (bits & 0x803f) | 0x3f80;
+    else if (values == Values::small && t == DType::f16) bits &= 0xbfff;
+    std::memcpy(m.data() + i, &bits, size);
+  }
+}
+
+// One tensor argument while it is being found.
+struct Found {
+  ArgInfo info;
+  bool given = false, number = false, padded = false;
+  int count = 1;  // of a multi-tensor argument
+  DType dtype = DType::f32;
+  Shape shape;
+  std::vector<TensorView> views;
+  std::vector<std::unique_ptr<Memory>> memory;
+  std::vector<std::vector<char>> start;
+};
+bool allocate_views(Found& f, Random& r) {
+  f.views.clear(), f.memory.clear();
+  const int64_t n = f.shape.numel();
+  if (n < 0 || n > kMostElements || byte_size(f.dtype) == 0) return false;
+  for (int i = 0; i < f.count; ++i) {
+    Strides s = f.shape.contiguous();
+    int64_t elements = n;
+    if (f.padded && f.shape.rank > 1 && n > 0) {
+      int64_t step = f.shape[f.shape.rank - 1] + 1 + int64_t(r.below(3));
+      for (int a = f.shape.rank - 2; a >= 0; --a) s[a] = step, step *= f.shape[a];
+      elements = step;
+    }
+    f.memory.push_back(std::make_unique<Memory>(uint64_t(elements) * byte_size(f.dtype)));
+    f.views.push_back({f.memory.back()->data(), f.dtype, {}, f.shape, s});
+  }
+  return true;
+}
+
+// "gemm: a has shape [], expected [2, 3]" and its kin.
+struct Complaint { std::string_view arg; enum { missing, given, dtype, shape, other } what = other; std::string_view expected; };
+Complaint read(std::string_view op, std::string_view message) {
+  Complaint c;
+  if (message.substr(0, op.size()) != op || message.size() < op.size() + 2) return c;
+  message.remove_prefix(op.size() + 2);
+  const size_t word = message.find_first_of(" :[");
+  c.arg = message.substr(0, word);
+  const size_t expected = message.find("expected ");
+  if (expected != message.npos) {
+    c.expected = message.substr(expected + 9);
+    if (message.find(" has dtype ") != message.npos) c.what = Complaint::dtype;
+    if (message.find(" has shape ") != message.npos) c.what = Complaint::shape;
+  } else if (message.find("missing") != message.npos) c.what = Complaint::missing;
+  else if (message.find(" given") != message.npos) c.what = Complaint::given;
+  return c;
+}
+
+}  // namespace
+
+bool run_plan(const OpInfo& op, const AnyPlan& plan, const Stream& stream, uint64_t seed) {
+  Random r(seed);
+  if (plan.workspace_size() > kMostWorkspace) return false;
+  std::vector<Found> found;
+  std::map<std::string_view, int> banned;
+  const bool padded = r.one_in(3), generous = r.one_in(2);
+  for (const ArgInfo& info : op.args()) {
+    Found f{info};
+    f.number = info.role == Role::value;
+    f.given = !f.number && (!optional(info.role) || (generous && r.one_in(2)));
+    f.padded = padded && r.one_in(2);
+    found.push_back(std::move(f));
+  }
+  std::vector<ArgValue> args;
+  auto gather = [&] {
+    args.clear();
+    for (Found& f : found)
+      if (f.given && !f.number) args.push_back({f.info.name, f.views, {}});
+  };
+  for (Found& f : found) (void)allocate_views(f, r);
+  Status status;
+  for (int attempt = 0; attempt < 64; ++attempt) {
+    gather();
+    status = plan.can_implement(args);
+    if (status.ok()) break;
+    const Complaint c = read(op.name, status.message());
+    Found* at = nullptr;
+    for (Found& f : found)
+      if (f.info.name == c.arg) at = &f;
+    if (!at || at->number) return false;
+    if (c.what == Complaint::missing && !at->given) at->given = true;
+    else if (c.what == Complaint::dtype) {
+      const std::string_view word = c.expected.substr(0, c.expected.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789"));
+      DType t = DType::count;
+      for (size_t i = 0; i < kDTypes; ++i)
+        if (word == name(DType(i))) t = DType(i);
+      if (t == DType::count || t == at->dtype) return false;
+      at->dtype = t;
+    } else if (c.what == Complaint::shape) {
+      Shape s;
+      if (const size_t end = c.expected.find(']'); c.expected[0] == '[' && end != c.expected.npos) {
+        if (!parse_value("shape", c.expected.substr(0, end + 1), static_cast<Dims&>(s)).ok()) return false;
+      } else {  // "5 elements"
+        s.push_back(std::atoll(std::string(c.expected).c_str()));
+      }
+      if (s == at->shape) return false;
+      at->shape = s;
+    } else if (at->padded) at->padded = false;
+    else if (at->given && optional(at->info.role) && !banned[at->info.name]++) at->given = false;
+    else return false;
+    if (!allocate_views(*at, r)) return false;
+  }
+  if (!status.ok()) return false;
+  for (Found& f : found) {
+    if (!f.given) continue;
+    const Values values = r.one_in(4) ? Values::wild : Values::small;
+    for (auto& m : f.memory) {
+      if (f.info.role != Role::out && f.info.role != Role::optional_out) fill(*m, f.dtype, values, r);
+      f.start.emplace_back(m->data(), m->data() + m->bytes());
+    }
+  }
+  std::vector<std::vector<char>> first;
+  for (int time = 0; time < 2; ++time) {
+    Memory workspace(plan.workspace_size(), kWorkspaceAlignment);
+    std::memset(workspace.data(), time ? 0x7f : 0xff, workspace.bytes());
+    for (Found& f : found)
+      for (size_t i = 0; i < f.start.size(); ++i) std::memcpy(f.memory[i]->data(), f.start[i].data(), f.start[i].size());
+    status = plan.run(stream, {plan.workspace_size() ? workspace.data() : nullptr, plan.workspace_size()}, args);
+    if (!status.ok() && status.message().empty()) std::abort();
+    size_t k = 0;
+    for (Found& f : found)
+      for (size_t i = 0; i < f.start.size(); ++i, ++k) {
+        std::vector<char> now(f.memory[i]->data(), f.memory[i]->data() + f.start[i].size());
+        if (!written(f.info.role) && now != f.start[i]) {
+          std::fprintf(stderr, "%.*s changed its input %.*s; %s\n", int(op.name.size()), op.name.data(), int(f.info.name.size()), f.info.name.data(),
+                       plan.descriptor().c_str());
+          std::abort();
+        }
+        if (time == 0) first.push_back(std::move(now));
+        else if (status.ok() && plan.sku().guarantee.deterministic && now != first[k]) {
+          std::fprintf(stderr, "%.*s gave other bits for %.*s the second time; %s\n", int(op.name.size()), op.name.data(), int(f.info.name.size()),
+                       f.info.name.data(), plan.descriptor().c_str());
+          std::abort();
+        }
+      }
+  }
+  return status.ok();
+}
+
+}  // namespace baracuda::fuzz

@@ -1,0 +1,35 @@
+#!/bin/sh
+# fuzz.sh [SECONDS] [NAME...]
+# Runs the fuzzers (descriptor safetensors text; all by default), SECONDS each (60), from the seeds in tests/fuzz/corpus.
+# What they find on the way stays in build/fuzz/corpus; an input that crashes is printed, kept there and makes this fail.
+# BARACUDA_FUZZ_BUILD names another build directory, which is then taken as it is.
+set -eu
+cd "$(dirname "$0")/.."
+seconds=${1:-60}
+[ $# -gt 0 ] && shift
+[ $# -gt 0 ] || set -- descriptor safetensors text
+build=${BARACUDA_FUZZ_BUILD:-}
+if [ -z "$build" ]; then
+  build=build/fuzz
+  cmake --preset fuzz >/dev/null
+  cmake --build --preset fuzz --target $(printf 'fuzz_%s ' "$@")
+fi
+bad=0
+for name in "$@"; do
+  found=$build/corpus/$name
+  mkdir -p "$found"
+  dictionary=tests/fuzz/$name.dict
+  [ -f "$dictionary" ] && dictionary=-dict=$dictionary || dictionary=
+  echo "fuzz_$name: $seconds s"
+  # Nothing that a descriptor or a header says may be allocated: the limits are far below what they can say.
+  "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=1500 -malloc_limit_mb=256 -max_len=4096 \
+    -print_final_stats=1 -verbosity=0 -artifact_prefix="$found/../" $dictionary "$found" "tests/fuzz/corpus/$name" 2>&1 |
+    grep -vE '^stat::(new_units|slowest)' >"$build/corpus/$name.log" && status=0 || status=$?
+  if grep -qE 'SUMMARY|ERROR: libFuzzer|runtime error' "$build/corpus/$name.log" || ! grep -q number_of_executed_units "$build/corpus/$name.log"; then
+    cat "$build/corpus/$name.log" >&2
+    bad=1
+  else
+    grep -E 'stat::|plans selected' "$build/corpus/$name.log"
+  fi
+done
+exit $bad
