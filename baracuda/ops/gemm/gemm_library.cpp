@@ -32,6 +32,8 @@ LibraryScratch carve_scratch(const GemmDescriptor& d, Carver& c) {
 struct Matrix { const char* p; int64_t row, col; };
 // The matrix with strides that a library takes, copied to scratch where it has others.
 Matrix library_matrix(Matrix x, int64_t rows, int64_t cols, int64_t size, char* scratch) {
+  if (rows == 1 && x.col == 1) return {x.p, cols, 1};  // its row stride says nothing
+  if (cols == 1 && x.row == 1) return {x.p, 1, rows};
   if ((x.col == 1 && x.row >= cols) || (x.row == 1 && x.col >= rows)) return x;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < cols; ++j) std::memcpy(scratch + (i * cols + j) * size, x.p + (i * x.row + j * x.col) * size, size_t(size));

@@ -1,0 +1,198 @@
+#include "baracuda/host/gemm_tile.hpp"
+#include <gtest/gtest.h>
+#include <cmath>
+#include <cstring>
+#include <vector>
+#include "baracuda/core/text.hpp"
+#include "baracuda/testing/tensor.hpp"
+#include "baracuda/testing/tolerance.hpp"
+
+namespace baracuda {
+namespace {
+
+using testing::read_element, testing::rounded, testing::Source, testing::unit_roundoff, testing::write_element;
+
+struct Isas {
+  std::vector<Isa> list;
+  Isas() {
+    for (Isa i : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16})
+      if (i <= isa()) list.push_back(i);
+  }
+};
+const std::vector<Isa>& isas() { static const Isas all; return all.list; }
+const TileKernel& kernel(Isa i, DType t) {
+  limit_isa(i);
+  const TileKernel& k = gemm_tiles().of[t];
+  limit_isa(Isa::avx512bf16);
+  return k;
+}
+
+// Memory with a guard behind it, 64-byte aligned.
+class Memory {
+ public:
+  explicit Memory(int64_t bytes) : bytes_(size_t(bytes)), data_(bytes_ + 192, 0xa5) {}
+  char* get() { return reinterpret_cast<char*>((uintptr_t(data_.data()) + 63) / 64 * 64); }
+  bool intact() {
+    const uint8_t* end = reinterpret_cast<uint8_t*>(get()) + bytes_;
+    for (int i = 0; i < 64; ++i) if (end[i] != 0xa5) return false;
+    return true;
+  }
+
+ private:
+  size_t bytes_;
+  std::vector<uint8_t> data_;
+};
+// A matrix [outer, k] in memory with the strides of a layout.
+struct Matrix {
+  enum Layout { k_dense, outer_dense, strided, reversed };
+  DType t;
+  int64_t outer_n, k_n, outer, k, base = 0;
+  std::vector<char> data;
+  Matrix(DType type, int64_t rows, int64_t depth, Layout l, uint64_t seed, bool integers = false) : t(type), outer_n(rows), k_n(depth) {
+    outer = l == k_dense ? depth + 3 : l == outer_dense ? 1 : l == strided ? 2 * depth + 1 : -(depth + 1);
+    k = l == k_dense ? 1 : l == outer_dense ? rows + 5 : l == strided ? 2 : 1;
+    if (l == reversed) base = (rows - 1) * (depth + 1);
+    data.resize(size_t((rows + 5) * (2 * depth + 5) + 8) * byte_size(t), char(0xff));
+    Source s(seed);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < depth; ++j) {
+        const double v = s.normal();
+        write_element(t, at_address(i, j), integers ? double(int(v * 3)) : v);
+      }
+  }
+  char* at_address(int64_t i, int64_t j) { return data.data() + (base + i * outer + j * k) * int64_t(byte_size(t)); }
+  double at(int64_t i, int64_t j) { return read_element(t, at_address(i, j)); }
+  std::vector<double> packed_values(DType packed) {
+    std::vector<double> v;
+    for (int64_t i = 0; i < outer_n; ++i)
+      for (int64_t j = 0; j < k_n; ++j) v.push_back(rounded(packed, at(i, j)));
+    return v;
+  }
+  PackSource source() { return {at_address(0, 0), outer, k, outer_n, k_n}; }
+};
+
+std::vector<double> product(const TileKernel& t, Matrix& a, Matrix& b, bool acc_source, bool accumulate, DType acc) {
+  const int64_t m = a.outer_n, n = b.outer_n, k = a.k_n;
+  Memory packed_a(t.a_bytes(m, k)), packed_b(t.b_bytes(n, k)), c((m * (n + 1)) * int64_t(byte_size(acc)));
+  const TileA ta = acc_source ? t.pack_a_acc(a.source(), packed_a.get()) : t.pack_a(a.source(), packed_a.get());
+  const TileB tb = acc_source ? t.pack_b_acc(b.source(), packed_b.get()) : t.pack_b(b.source(), packed_b.get());
+  for (int64_t i = 0; i < m * (n + 1); ++i) write_element(acc, c.get() + i * int64_t(byte_size(acc)), accumulate ? 0.5 : NAN);
+  t.tile({m, n, t.groups(k), ta, tb, c.get(), n + 1, accumulate});
+  EXPECT_TRUE(packed_a.intact() && packed_b.intact() && c.intact());
+  std::vector<double> y;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) y.push_back(read_element(acc, c.get() + (i * (n + 1) + j) * int64_t(byte_size(acc))));
+    const double gap = read_element(acc, c.get() + (i * (n + 1) + n) * int64_t(byte_size(acc)));
+    EXPECT_TRUE(accumulate ? gap == 0.5 : std::isnan(gap)) << "wrote past column n of row " << i;
+  }
+  return y;
+}
+void check(Isa i, DType t, int64_t m, int64_t n, int64_t k, Matrix::Layout la, Matrix::Layout lb, bool acc_source, bool accumulate) {
+  SCOPED_TRACE(text(name(i), " ", name(t), " ", m, "x", n, "x", k, " layouts ", int(la), int(lb), acc_source ? " acc" : "", accumulate ? " +=" : ""));
+  const TileKernel& kern = kernel(i, t);
+  const DType acc = accumulator(t), source = acc_source ? acc : t;
+  Matrix a(source, m, k, la, 1), b(source, n, k, lb, 2);
+  const std::vector<double> got = product(kern, a, b, acc_source, accumulate, acc);
+  const std::vector<double> xs = a.packed_values(kern.packed), ys = b.packed_values(kern.packed);
+  for (int64_t r = 0; r < m; ++r)
+    for (int64_t c = 0; c < n; ++c) {
+      double want = accumulate ? 0.5 : 0, scale = 0.5;
+      for (int64_t j = 0; j < k; ++j) {
+        const double x = xs[size_t(r * k + j)], y = ys[size_t(c * k + j)];
+        want += x * y, scale += std::fabs(x * y);
+      }
+      const double bound = unit_roundoff(acc) * (4 + 4 * std::sqrt(double(k))) * scale;
+      if (!(std::fabs(got[size_t(r * n + c)] - want) <= bound)) FAIL() << r << " " << c << " got " << got[size_t(r * n + c)] << " want " << want;
+    }
+}
+constexpr DType kTypes[] = {DType::f16, DType::bf16, DType::f32, DType::f64};
+
+TEST(GemmTile, ProductsOfEveryEdge) {
+  for (Isa i : isas())
+    for (DType t : kTypes) {
+      const TileKernel& kern = kernel(i, t);
+      for (int64_t m : {1, kern.mr - 1, kern.mr, kern.mr + 1, 3 * kern.mr + 2})
+        for (int64_t n : {1, kern.nr / 2, kern.nr / 2 + 1, kern.nr, kern.nr + 1, 2 * kern.nr + 3})
+          for (int64_t k : {0, 1, 2, 3, 16, 35})
+            check(i, t, m, n, k, Matrix::Layout(m % 4), Matrix::Layout(n % 4), (m + k) % 2, n % 2);
+    }
+}
+TEST(GemmTile, EveryLayout) {
+  for (Isa i : isas())
+    for (DType t : kTypes)
+      for (auto a : {Matrix::k_dense, Matrix::outer_dense, Matrix::strided, Matrix::reversed})
+        for (auto b : {Matrix::k_dense, Matrix::outer_dense, Matrix::strided, Matrix::reversed})
+          for (bool acc : {false, true}) check(i, t, 2 * kernel(i, t).mr * 9 + 1, 37, 35, a, b, acc, false);
+}
+TEST(GemmTile, OperandsInPlace) {
+  for (Isa i : isas())
+    for (DType t : {DType::f32, DType::f64, DType::bf16}) {
+      const TileKernel& kern = kernel(i, t);
+      if (kern.packed != t) continue;
+      const DType acc = accumulator(t);
+      const int64_t m = 19, n = 41, k = 66;
+      Matrix a(t, m, k, Matrix::k_dense, 1), b(t, n, k, Matrix::outer_dense, 2);
+      const std::vector<double> want = product(kern, a, b, false, false, acc);
+      Memory packed_b(kern.b_bytes(n, k));
+      TileB tb = kern.pack_b(b.source(), packed_b.get());
+      if (kern.k_group == 1) tb = {b.at_address(0, 0), b.k, kern.nr};
+      std::vector<char> c(size_t(m * n) * byte_size(acc));
+      kern.tile({m, n, kern.groups(k), {a.at_address(0, 0), a.outer, kern.k_group, kern.mr * a.outer}, tb, c.data(), n, false});
+      for (int64_t j = 0; j < m * n; ++j) ASSERT_EQ(read_element(acc, &c[size_t(j) * byte_size(acc)]), want[size_t(j)]) << name(i) << " " << name(t);
+    }
+}
+// Row i and column j decide about the bits of c[i][j], nothing else does.
+TEST(GemmTile, BitsDoNotDependOnTheBlockAround) {
+  for (Isa i : isas())
+    for (DType t : kTypes) {
+      const TileKernel& kern = kernel(i, t);
+      const DType acc = accumulator(t);
+      Matrix a(t, 37, 51, Matrix::k_dense, 1), b(t, 75, 51, Matrix::k_dense, 2);
+      const std::vector<double> whole = product(kern, a, b, false, true, acc);
+      for (auto [row, col] : {std::pair<int64_t, int64_t>{0, 0}, {36, 74}, {9, 33}, {5, 31}, {8, 16}}) {
+        Matrix one_a = a, one_b = b;
+        one_a.base += row * a.outer, one_a.outer_n = 1;
+        one_b.base += col * b.outer, one_b.outer_n = 1;
+        EXPECT_EQ(product(kern, one_a, one_b, false, true, acc)[0], whole[size_t(row * 75 + col)]) << name(i) << " " << name(t);
+      }
+    }
+}
+TEST(GemmTile, SameBitsWithAvx2AndAvx512) {
+  if (isa() < Isa::avx512) GTEST_SKIP() << "this processor has no AVX-512";
+  for (DType t : {DType::f16, DType::f32, DType::f64}) {
+    Matrix a(t, 37, 51, Matrix::k_dense, 1), b(t, 75, 51, Matrix::outer_dense, 2);
+    EXPECT_EQ(product(kernel(Isa::avx2, t), a, b, false, false, accumulator(t)), product(kernel(Isa::avx512, t), a, b, false, false, accumulator(t)));
+  }
+}
+TEST(GemmTile, SmallIntegersAreExact) {
+  for (Isa i : isas())
+    for (DType t : kTypes) {
+      Matrix a(t, 20, 33, Matrix::strided, 1, true), b(t, 40, 33, Matrix::k_dense, 2, true);
+      const std::vector<double> got = product(kernel(i, t), a, b, false, false, accumulator(t));
+      for (int64_t r = 0; r < 20; ++r)
+        for (int64_t c = 0; c < 40; ++c) {
+          double want = 0;
+          for (int64_t k = 0; k < 33; ++k) want += a.at(r, k) * b.at(c, k);
+          ASSERT_EQ(got[size_t(r * 40 + c)], want);
+        }
+    }
+}
+TEST(GemmTile, NanAndInfinityStayInTheirRowAndColumn) {
+  for (Isa i : isas())
+    for (DType t : kTypes) {
+      Matrix a(t, 17, 7, Matrix::k_dense, 1), b(t, 35, 7, Matrix::k_dense, 2);
+      write_element(t, a.at_address(3, 6), NAN);
+      write_element(t, b.at_address(34, 6), INFINITY);
+      const std::vector<double> got = product(kernel(i, t), a, b, false, false, accumulator(t));
+      for (int64_t r = 0; r < 17; ++r)
+        for (int64_t c = 0; c < 35; ++c) {
+          const double y = got[size_t(r * 35 + c)];
+          if (r == 3) ASSERT_TRUE(std::isnan(y));
+          else if (c == 34) ASSERT_TRUE(std::isinf(y));
+          else ASSERT_TRUE(std::isfinite(y));
+        }
+    }
+}
+
+}  // namespace
+}  // namespace baracuda
