@@ -19,16 +19,21 @@ PrecisionGuarantee guarantee(const CrossEntropyDescriptor& d) {
 // Rows per block of work: some 16384 elements.
 int64_t grain(const CrossEntropyDescriptor& d) { return d.classes < 16384 ? 16384 / d.classes : 1; }
 
+// Capped halves wait in f32, a row per worker, rather than be capped in each pass.
+float* carve_capped(const CrossEntropyDescriptor& d, Carver& c) {
+  return d.softcap > 0 && d.dtype != accumulator(d.dtype) && d.tokens ? c.take<float>("capped logits of a row", Shape{c.threads(), d.classes}.numel()) : nullptr;
+}
 template <class Args>
-LossRow row_of(const CrossEntropyDescriptor& d, const Args& a, const LossTokens& tokens, int64_t i, int64_t target) {
+LossRow row_of(const CrossEntropyDescriptor& d, const Args& a, const LossTokens& tokens, int64_t i, int64_t target, float* capped) {
   const int64_t size = int64_t(byte_size(d.dtype));
   LossRow r{};
   r.x = a.logits.template as<char>() + i * a.logits.row_stride() * size;
   if (!a.dlogits.absent()) {
     r.dx = a.dlogits.template as<char>() + i * a.dlogits.row_stride() * size;
-    if (accumulator(d.dtype) == d.dtype) r.scratch = r.dx;
+    r.scratch = r.dx;
     r.g = tokens.gradient(i);
   }
+  if (accumulator(d.dtype) != d.dtype) r.scratch = capped;
   r.n = d.classes, r.target = target;
   r.smoothing = d.label_smoothing, r.z = d.z_loss, r.softcap = d.softcap;
   return r;
@@ -49,14 +54,15 @@ Status run_forward(const Launch<CrossEntropy>& l) {
   const auto& a = l.args;
   Carver carver = l.carver();
   const RowLosses rows = carve_rows(d, carver);
+  float* capped = carve_capped(d, carver);
   const LossTokens tokens(loss_options(d), a.target, a.weights, a.dloss, 1);
   const auto kernel = BARACUDA_ISA_PICK(loss_kernels).row[d.dtype];
-  parallel_for(d.tokens, grain(d), l.threads, [&](int64_t begin, int64_t end, int) {
+  parallel_for(d.tokens, grain(d), l.threads, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t t = tokens.target(i);
       double lse = 0;
       if (t >= 0) {
-        LossRow r = row_of(d, a, tokens, i, t);
+        LossRow r = row_of(d, a, tokens, i, t, capped ? capped + worker * d.classes : nullptr);
         kernel(r);
         const double w = tokens.weight(i);
         rows.loss[i] = w * r.loss, rows.z[i] = w * r.z_part, lse = r.lse;
@@ -74,16 +80,18 @@ Status run_forward(const Launch<CrossEntropy>& l) {
 Status run_backward(const Launch<CrossEntropyBackward>& l) {
   const CrossEntropyDescriptor& d = l.desc;
   const auto& a = l.args;
+  Carver carver = l.carver();
+  float* capped = carve_capped(d, carver);
   const LossTokens tokens(loss_options(d), a.target, a.weights, a.dloss, a.scale);
   const auto kernel = BARACUDA_ISA_PICK(loss_kernels).row[d.dtype];
-  parallel_for(d.tokens, grain(d), l.threads, [&](int64_t begin, int64_t end, int) {
+  parallel_for(d.tokens, grain(d), l.threads, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t t = tokens.target(i);
       if (t < 0) {
         zero_row(d, a, i);
         continue;
       }
-      LossRow r = row_of(d, a, tokens, i, t);
+      LossRow r = row_of(d, a, tokens, i, t, capped ? capped + worker * d.classes : nullptr);
       r.lse_known = !a.lse.absent();
       if (r.lse_known) r.lse = read_acc(a.lse, i);
       kernel(r);
@@ -111,7 +119,7 @@ Status CrossEntropy::check(const Descriptor& d, const Args& a) {
 std::span<const Kernel<CrossEntropy>> CrossEntropy::kernels() {
   static constexpr Kernel<CrossEntropy> list[] = {
       {.name = "cross_entropy.cpu.row", .launch = launch_all<CrossEntropy>(Floating{}, run_forward), .guarantee = guarantee,
-       .carve = [](const Descriptor& d, const void*, Carver& c) { (void)carve_rows(d, c); }}};
+       .carve = [](const Descriptor& d, const void*, Carver& c) { (void)carve_rows(d, c), (void)carve_capped(d, c); }}};
   return list;
 }
 
@@ -125,7 +133,8 @@ Status CrossEntropyBackward::check(const Descriptor& d, const Args& a) {
 }
 std::span<const Kernel<CrossEntropyBackward>> CrossEntropyBackward::kernels() {
   static constexpr Kernel<CrossEntropyBackward> list[] = {
-      {.name = "cross_entropy_backward.cpu.row", .launch = launch_all<CrossEntropyBackward>(Floating{}, run_backward), .guarantee = guarantee}};
+      {.name = "cross_entropy_backward.cpu.row", .launch = launch_all<CrossEntropyBackward>(Floating{}, run_backward), .guarantee = guarantee,
+       .carve = [](const Descriptor& d, const void*, Carver& c) { (void)carve_capped(d, c); }}};
   return list;
 }
 

@@ -297,9 +297,14 @@ TEST(CrossEntropy, ContractAndBits) {
     Tensor loss(acc, {1}), z(acc, {1}), lse(acc, {33}), dlogits(t, {33, 1500});
     check_repeat_bits<CrossEntropy>(d, {logits, target, weights, dloss, loss, z, lse, dlogits});
     check_repeat_bits<CrossEntropyBackward>(d, {logits, target, weights, lse, dloss, dlogits});
+    CrossEntropyDescriptor capped = d;
+    capped.softcap = 5;
+    check_repeat_bits<CrossEntropy>(capped, {logits, target, weights, dloss, loss, z, lse, dlogits}, {}, 1);
+    check_repeat_bits<CrossEntropyBackward>(capped, {logits, target, weights, lse, dloss, dlogits}, {}, 1);
     if (t == DType::bf16) {
       check_contract<CrossEntropy>(d, {logits, target, weights, dloss, loss, z, lse, dlogits});
       check_contract<CrossEntropyBackward>(d, {logits, target, weights, lse, dloss, dlogits});
+      check_contract<CrossEntropyBackward>(capped, {logits, target, weights, lse, dloss, dlogits});
     }
   }
 }

@@ -56,9 +56,9 @@ Result<State> make_state(const Stream& stream, const D& d, PlanPreference prefer
   s.most_rows = std::min(chunk, d.tokens);
   s.pitch = logits_pitch(d.classes);
   if (d.tokens == 0) return s;
-  // Pieces: whole chunks, the last one; and, for when rows are skipped, a ladder that wastes at most an eighth of a chunk.
+  // Pieces: whole chunks, the last one; and, for when rows are skipped, a ladder that wastes less than a sixteenth of a chunk.
   std::vector<int64_t> sizes = {s.most_rows};
-  for (int part : {2, 4, 8})
+  for (int part : {2, 4, 8, 16})
     if (s.most_rows / part >= 16) sizes.push_back(s.most_rows / part);
   if (const int64_t tail = d.tokens % s.most_rows; tail && std::find(sizes.begin(), sizes.end(), tail) == sizes.end()) sizes.push_back(tail);
   std::sort(sizes.rbegin(), sizes.rend());
@@ -127,8 +127,18 @@ Scratch carve(const D& d, const State& s, Carver& c) {
   return w;
 }
 
+// The rule, or more rows where it asks for few: a chunk reads and writes dw and packs w twice, which 64 rows do not pay
+// for. 2048 x 512 x 32000 on two Zen 4 cores, fraction of the rate of a 2048^3 product with 64, 256, 512, 1024, 2048 rows:
+// f32 .71 .86 .86 .95 .99, bf16 .62 .79 .86 .90 .85. Not at the price of more than 128 MiB of logits, though.
+int64_t default_chunk(const D& d) {
+  constexpr int64_t kLogits = int64_t(128) << 20;
+  const int64_t rule = fused_loss_chunk_rule(d.tokens, d.hidden, d.classes), row = int64_t(byte_size(accumulator(d.dtype)));
+  int64_t rows = std::min(int64_t(1024), int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(1, d.tokens)))));
+  while (rows > rule && d.classes > kLogits / row / rows) rows /= 2;
+  return std::max(rule, rows);
+}
 Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference& preference) {
-  int64_t chunk = d.chunk ? d.chunk : fused_loss_chunk_rule(d.tokens, d.hidden, d.classes);
+  int64_t chunk = d.chunk ? d.chunk : default_chunk(d);
   for (;; chunk /= 2) {
     const bool last = d.chunk || chunk == 1;
     if (!last && uint64_t(std::min(chunk, d.tokens)) * byte_size(accumulator(d.dtype)) > preference.max_workspace / uint64_t(d.classes)) continue;

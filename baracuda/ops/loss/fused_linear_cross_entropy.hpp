@@ -16,8 +16,9 @@
 // are whole; with f16 x, or f32 w, these two products are computed in f32. Deterministic for any number of threads.
 //
 // Workspace: chunk x classes logits, chunk x hidden rows, two f64 and one i64 per token, an f32 dw where dw is a half,
-// one f64 per class with dbias, what the matrix products take. chunk 0 takes the smaller one that
-// PlanPreference::max_workspace asks for; a chunk that is given is kept.
+// one f64 per class with dbias, what the matrix products take. The chunk, where it is not given: fused_loss_chunk_rule,
+// on the CPU at least 1024 rows if their logits fit 128 MiB, and halved until PlanPreference::max_workspace is met. A
+// chunk that is given is kept. chunk_rows() tells it.
 #include <bit>
 #include "baracuda/ops/loss/loss.hpp"
 

@@ -21,6 +21,10 @@ TEST(FusedLinearCrossEntropyChunk, PlanTellsItAndTheWorkspaceFollows) {
   auto whole = plan(d);
   ASSERT_TRUE(whole.ok()) << whole.status().to_string();
   EXPECT_EQ(chunk_rows(*whole), 512);
+  const struct { int64_t tokens, hidden, classes, rows; } shapes[] = {{16384, 4096, 32000, 2048}, {128, 4096, 1000, 128}, {2048, 512, 32000, 1024},
+                                                                      {2048, 512, 50304, 512},    {100, 512, 32000, 128}, {1, 8, 8, 1}};
+  for (const auto& s : shapes)
+    EXPECT_EQ(chunk_rows(*plan({.tokens = s.tokens, .hidden = s.hidden, .classes = s.classes})), s.rows);
   for (int64_t chunk : {1, 100, 4096}) {
     FusedDescriptor own = d;
     own.chunk = chunk;
