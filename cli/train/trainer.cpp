@@ -201,7 +201,7 @@ Status Run::loop(bool& interrupted) {
     state_.losses.push_back(loss);
     progress.step(step, loss);
     if (step % held_out_every == 0 || step == s.steps) BARACUDA_TRY(measure_held_out());
-    interrupted = stop_requested;
+    interrupted = stop_requested && step < last;
     if (interrupted) break;
     if (o_.checkpoint_every > 0 && step % o_.checkpoint_every == 0 && step < last) {
       BARACUDA_TRY(save());
