@@ -60,7 +60,7 @@ template <auto product> Status run_library(const Launch<Gemm>& l) {
   const GemmProblem whole = gemm_problem(d, l.args);
   const GemmFinishRun finish = gemm_finish(d);
   const int64_t in = int64_t(byte_size(d.dtype)), acc = int64_t(byte_size(gemm_accumulator(d)));
-  const auto [mb, nb, depth] = kBlocking;
+  const int64_t mb = kBlocking.mb, nb = kBlocking.nb, depth = kBlocking.depth;
   const int64_t rows = (d.m + mb - 1) / mb, columns = (d.n + nb - 1) / nb;
   const bool to_c = gemm_plain(d) && d.alpha == 1 && (d.beta == 0 || d.beta == 1) && d.out_dtype() == gemm_accumulator(d) &&
                     whole.c_col == 1 && whole.c_row >= d.n;
