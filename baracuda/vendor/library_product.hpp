@@ -7,23 +7,32 @@
 
 namespace baracuda {
 
-// c[m x n] = a[m x k] b[k x n] (+ c): one stride of a and of b is 1, the other at least the extent it skips; c has unit
-// column stride. All extents are positive. c has the accumulator's type of the operands.
+// c[m x n] = a[m x k] b[k x n] (+ c). All extents are positive. c is row-major with the accumulator's type; a and b are
+// row-major, or column-major where transposed. The leading dimensions are at least the extents that they skip.
 struct LibraryBlock {
   int64_t m, n, k;
   const void* a;
-  int64_t a_row, a_col;
+  int64_t lda;
   const void* b;
-  int64_t b_row, b_col;
+  int64_t ldb;
   void* c;
-  int64_t c_row;
+  int64_t ldc;
   bool accumulate;
 };
+// What will be asked for: blocks with each of these extents (0: none), accumulating or not.
+struct LibraryShapes {
+  DType dtype;
+  bool trans_a, trans_b;
+  int64_t m[2], n[2], k[2];
+  bool accumulate;
+};
+using LibraryState = std::shared_ptr<const void>;
 struct LibraryProduct {
-  // What the library needs prepared for a dtype of operands, or why it cannot.
-  Result<std::shared_ptr<const void>> (*prepare)(DType);
+  bool dense_only;  // leading dimensions must be the extents: the library compiles its kernels for them
+  // What the library needs prepared, or why it cannot.
+  Result<LibraryState> (*prepare)(const LibraryShapes&);
   // Safe from many threads at once.
-  Status (*run)(const void* prepared, DType, const LibraryBlock&);
+  Status (*run)(const void* prepared, const LibraryShapes&, const LibraryBlock&);
 };
 const LibraryProduct& onednn_product();
 const LibraryProduct& openblas_product();

@@ -1,10 +1,12 @@
-// oneDNN matmul with extents and strides given at run time, so that one primitive serves every block.
+// oneDNN matmul: a primitive per extent of a block, made when the plan is. (One primitive with extents and strides given at
+// run time would do, but oneDNN serves those by its reference loops.)
 #include "baracuda/core/text.hpp"
 #include "baracuda/vendor/library_product.hpp"
 
 #if BARACUDA_WITH_ONEDNN
 #include <dlfcn.h>
 #include <dnnl.hpp>
+#include <vector>
 #endif
 
 namespace baracuda {
@@ -37,66 +39,77 @@ class OneThread {
   int before_ = 1;
 };
 
+struct Entry {
+  int64_t m, n, k;
+  bool accumulate;
+  dnnl::memory::desc a, b, c;
+  dnnl::matmul matmul;
+};
 struct Prepared {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::memory::data_type in{};
-  dnnl::matmul overwrite, accumulate;
+  std::vector<Entry> entries;
 };
 Status failure(const dnnl::error& e) {
   return {Code::backend_failure, text("onednn: status ", int(e.status), ", ", e.what())};
 }
 
-Result<std::shared_ptr<const void>> prepare(DType t) {
-  if (t != DType::f32 && t != DType::bf16) return Status(Code::unsupported, text("oneDNN has no ", name(t), " products on this processor"));
+Result<LibraryState> prepare(const LibraryShapes& s) {
+  if (s.dtype != DType::f32 && s.dtype != DType::bf16) return Status(Code::unsupported, text("oneDNN has no ", name(s.dtype), " products"));
   if (const unsigned runtime = dnnl_version()->cpu_runtime; runtime != DNNL_RUNTIME_OMP && runtime != DNNL_RUNTIME_SEQ)
     return Status(Code::unsupported, "this oneDNN cannot be held to one thread: it was not built for OpenMP");
   try {
     OneThread one;
     using dnnl::memory;
-    auto p = std::make_shared<Prepared>();
-    p->in = t == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16;
-    const memory::dims any = {DNNL_RUNTIME_DIM_VAL, DNNL_RUNTIME_DIM_VAL};
-    const memory::desc in(any, p->in, any), out(any, memory::data_type::f32, memory::dims{DNNL_RUNTIME_DIM_VAL, 1});
+    const auto in = s.dtype == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16;
+    const auto ab = memory::format_tag::ab, ba = memory::format_tag::ba;
     dnnl::primitive_attr attr;
     dnnl::post_ops sum;
     sum.append_sum(1.0f);
     attr.set_post_ops(sum);
-    p->overwrite = dnnl::matmul(dnnl::matmul::primitive_desc(dnnl::matmul::desc(in, in, out), p->engine));
-    p->accumulate = dnnl::matmul(dnnl::matmul::primitive_desc(dnnl::matmul::desc(in, in, out), attr, p->engine));
-    return std::shared_ptr<const void>(std::move(p));
+    auto p = std::make_shared<Prepared>();
+    for (int64_t m : s.m)
+      for (int64_t n : s.n)
+        for (int64_t k : s.k)
+          for (bool accumulate : {false, true}) {
+            if (m == 0 || n == 0 || k == 0 || (accumulate && !s.accumulate)) continue;
+            Entry e{m, n, k, accumulate, {{m, k}, in, s.trans_a ? ba : ab}, {{k, n}, in, s.trans_b ? ba : ab}, {{m, n}, memory::data_type::f32, ab}, {}};
+            e.matmul = dnnl::matmul(dnnl::matmul::primitive_desc(dnnl::matmul::desc(e.a, e.b, e.c), accumulate ? attr : dnnl::primitive_attr(), p->engine));
+            p->entries.push_back(std::move(e));
+          }
+    return LibraryState(std::move(p));
   } catch (const dnnl::error& e) {
     return failure(e);
   }
 }
-Status run(const void* prepared, DType, const LibraryBlock& b) {
+Status run(const void* prepared, const LibraryShapes&, const LibraryBlock& b) {
   const Prepared& p = *static_cast<const Prepared*>(prepared);
-  try {
-    OneThread one;
-    using dnnl::memory;
-    const memory a_memory({{b.m, b.k}, p.in, memory::dims{b.a_row, b.a_col}}, p.engine, const_cast<void*>(b.a));
-    const memory b_memory({{b.k, b.n}, p.in, memory::dims{b.b_row, b.b_col}}, p.engine, const_cast<void*>(b.b));
-    const memory c_memory({{b.m, b.n}, memory::data_type::f32, memory::dims{b.c_row, 1}}, p.engine, b.c);
-    dnnl::stream stream(p.engine);
-    (b.accumulate ? p.accumulate : p.overwrite)
-        .execute(stream, {{DNNL_ARG_SRC, a_memory}, {DNNL_ARG_WEIGHTS, b_memory}, {DNNL_ARG_DST, c_memory}});
-    stream.wait();
-    return {};
-  } catch (const dnnl::error& e) {
-    return failure(e);
-  }
+  for (const Entry& e : p.entries)
+    if (e.m == b.m && e.n == b.n && e.k == b.k && e.accumulate == b.accumulate) try {
+        OneThread one;
+        using dnnl::memory;
+        dnnl::stream stream(p.engine);
+        e.matmul.execute(stream, {{DNNL_ARG_SRC, memory(e.a, p.engine, const_cast<void*>(b.a))},
+                                  {DNNL_ARG_WEIGHTS, memory(e.b, p.engine, const_cast<void*>(b.b))},
+                                  {DNNL_ARG_DST, memory(e.c, p.engine, b.c)}});
+        stream.wait();
+        return {};
+      } catch (const dnnl::error& e) {
+        return failure(e);
+      }
+  return {Code::backend_failure, text("onednn: no primitive for a block of ", b.m, "x", b.n, "x", b.k)};
 }
 
 #else
 
-Result<std::shared_ptr<const void>> prepare(DType) { return Status(Code::unsupported, "this build has no oneDNN"); }
-Status run(const void*, DType, const LibraryBlock&) { return {Code::unsupported, "this build has no oneDNN"}; }
+Result<LibraryState> prepare(const LibraryShapes&) { return Status(Code::unsupported, "this build has no oneDNN"); }
+Status run(const void*, const LibraryShapes&, const LibraryBlock&) { return {Code::unsupported, "this build has no oneDNN"}; }
 
 #endif
 
 }  // namespace
 
 const LibraryProduct& onednn_product() {
-  static constexpr LibraryProduct product{prepare, run};
+  static constexpr LibraryProduct product{true, prepare, run};
   return product;
 }
 

@@ -22,36 +22,35 @@ namespace {
 
 #if BARACUDA_WITH_OPENBLAS
 
-Result<std::shared_ptr<const void>> prepare(DType t) {
-  if (t != DType::f32 && t != DType::f64) return Status(Code::unsupported, text("OpenBLAS has no ", name(t), " products"));
+Result<LibraryState> prepare(const LibraryShapes& s) {
+  if (s.dtype != DType::f32 && s.dtype != DType::f64) return Status(Code::unsupported, text("OpenBLAS has no ", name(s.dtype), " products"));
   if (openblas_get_num_threads() != 1) openblas_set_num_threads(1);
-  return std::shared_ptr<const void>(std::make_shared<const int>(0));
+  return LibraryState();
 }
-Status run(const void*, DType t, const LibraryBlock& b) {
-  const auto a_trans = b.a_col == 1 ? kBlasNoTrans : kBlasTrans, b_trans = b.b_col == 1 ? kBlasNoTrans : kBlasTrans;
-  const int64_t lda = b.a_col == 1 ? b.a_row : b.a_col, ldb = b.b_col == 1 ? b.b_row : b.b_col;
-  for (int64_t extent : {b.m, b.n, b.k, lda, ldb, b.c_row})
+Status run(const void*, const LibraryShapes& s, const LibraryBlock& b) {
+  for (int64_t extent : {b.m, b.n, b.k, b.lda, b.ldb, b.ldc})
     if (extent > INT32_MAX) return {Code::unsupported, text("openblas: ", extent, " exceeds its 32-bit integers")};
-  if (t == DType::f32)
-    cblas_sgemm(kBlasRowMajor, a_trans, b_trans, int(b.m), int(b.n), int(b.k), 1, static_cast<const float*>(b.a), int(lda),
-                static_cast<const float*>(b.b), int(ldb), b.accumulate, static_cast<float*>(b.c), int(b.c_row));
+  const auto a_trans = s.trans_a ? kBlasTrans : kBlasNoTrans, b_trans = s.trans_b ? kBlasTrans : kBlasNoTrans;
+  if (s.dtype == DType::f32)
+    cblas_sgemm(kBlasRowMajor, a_trans, b_trans, int(b.m), int(b.n), int(b.k), 1, static_cast<const float*>(b.a), int(b.lda),
+                static_cast<const float*>(b.b), int(b.ldb), b.accumulate, static_cast<float*>(b.c), int(b.ldc));
   else
-    cblas_dgemm(kBlasRowMajor, a_trans, b_trans, int(b.m), int(b.n), int(b.k), 1, static_cast<const double*>(b.a), int(lda),
-                static_cast<const double*>(b.b), int(ldb), b.accumulate, static_cast<double*>(b.c), int(b.c_row));
+    cblas_dgemm(kBlasRowMajor, a_trans, b_trans, int(b.m), int(b.n), int(b.k), 1, static_cast<const double*>(b.a), int(b.lda),
+                static_cast<const double*>(b.b), int(b.ldb), b.accumulate, static_cast<double*>(b.c), int(b.ldc));
   return {};
 }
 
 #else
 
-Result<std::shared_ptr<const void>> prepare(DType) { return Status(Code::unsupported, "this build has no OpenBLAS"); }
-Status run(const void*, DType, const LibraryBlock&) { return {Code::unsupported, "this build has no OpenBLAS"}; }
+Result<LibraryState> prepare(const LibraryShapes&) { return Status(Code::unsupported, "this build has no OpenBLAS"); }
+Status run(const void*, const LibraryShapes&, const LibraryBlock&) { return {Code::unsupported, "this build has no OpenBLAS"}; }
 
 #endif
 
 }  // namespace
 
 const LibraryProduct& openblas_product() {
-  static constexpr LibraryProduct product{prepare, run};
+  static constexpr LibraryProduct product{false, prepare, run};
   return product;
 }
 

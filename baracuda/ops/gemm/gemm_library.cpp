@@ -29,15 +29,22 @@ LibraryScratch carve_scratch(const GemmDescriptor& d, Carver& c) {
   return s;
 }
 
-struct Matrix { const char* p; int64_t row, col; };
-// The matrix with strides that a library takes, copied to scratch where it has others.
-Matrix library_matrix(Matrix x, int64_t rows, int64_t cols, int64_t size, char* scratch) {
-  if (rows == 1 && x.col == 1) return {x.p, cols, 1};  // its row stride says nothing
-  if (cols == 1 && x.row == 1) return {x.p, 1, rows};
-  if ((x.col == 1 && x.row >= cols) || (x.row == 1 && x.col >= rows)) return x;
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < cols; ++j) std::memcpy(scratch + (i * cols + j) * size, x.p + (i * x.row + j * x.col) * size, size_t(size));
-  return {scratch, cols, 1};
+struct State {
+  LibraryShapes shapes;
+  LibraryState library;
+};
+struct Matrix { const char* p; int64_t ld; };
+// A block as the library takes it: element (i, j) at p[i * row + j * col], `wide` (rows of the memory) by `dense` elements.
+// Copied to scratch where it does not lie like that.
+Matrix library_matrix(const char* p, int64_t row, int64_t col, int64_t wide, int64_t dense, bool dense_only, int64_t size, char* scratch) {
+  if (col == 1 && (wide == 1 || row == dense || (row > dense && !dense_only))) return {p, wide == 1 ? dense : row};
+  for (int64_t i = 0; i < wide; ++i) {
+    const char* from = p + i * row * size;
+    char* to = scratch + i * dense * size;
+    if (col == 1) std::memcpy(to, from, size_t(dense * size));
+    else for (int64_t j = 0; j < dense; ++j) std::memcpy(to + j * size, from + j * col * size, size_t(size));
+  }
+  return {scratch, dense};
 }
 
 struct FirstFailure {
@@ -58,12 +65,14 @@ template <auto product> Status run_library(const Launch<Gemm>& l) {
   Carver carver = l.carver();
   const LibraryScratch scratch = carve_scratch(d, carver);
   const GemmProblem whole = gemm_problem(d, l.args);
+  const State& state = *static_cast<const State*>(l.state);
   const GemmFinishRun finish = gemm_finish(d);
   const int64_t in = int64_t(byte_size(d.dtype)), acc = int64_t(byte_size(gemm_accumulator(d)));
   const int64_t mb = kBlocking.mb, nb = kBlocking.nb, depth = kBlocking.depth;
   const int64_t rows = (d.m + mb - 1) / mb, columns = (d.n + nb - 1) / nb;
+  const bool dense_only = product().dense_only;
   const bool to_c = gemm_plain(d) && d.alpha == 1 && (d.beta == 0 || d.beta == 1) && d.out_dtype() == gemm_accumulator(d) &&
-                    whole.c_col == 1 && whole.c_row >= d.n;
+                    whole.c_col == 1 && (dense_only ? columns == 1 && whole.c_row == d.n : whole.c_row >= d.n);
   FirstFailure failure;
   parallel_for(batch * rows * columns, 1, l.threads, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end && !failure.failed; ++i) {
@@ -73,17 +82,29 @@ template <auto product> Status run_library(const Launch<Gemm>& l) {
       const int64_t sums_row = to_c ? p.c_row : n;
       for (int64_t k0 = 0; k0 < p.k; k0 += depth) {
         const int64_t k = std::min(depth, p.k - k0);
-        const Matrix a = library_matrix({p.a.p + (i0 * p.a.outer + k0 * p.a.k) * in, p.a.outer, p.a.k}, m, k, in, scratch.a + worker * scratch.a_bytes);
-        const Matrix b = library_matrix({p.b.p + (j0 * p.b.outer + k0 * p.b.k) * in, p.b.k, p.b.outer}, k, n, in, scratch.b + worker * scratch.b_bytes);
-        const LibraryBlock block{m, n, k, a.p, a.row, a.col, b.p, b.row, b.col, sums, sums_row, k0 > 0 || (to_c && d.beta == 1)};
-        if (Status s = product().run(l.state, d.dtype, block); !s.ok()) return failure.set(std::move(s));
+        const char* const at_a = p.a.p + (i0 * p.a.outer + k0 * p.a.k) * in;
+        const char* const at_b = p.b.p + (j0 * p.b.outer + k0 * p.b.k) * in;
+        char *const a_copy = scratch.a + worker * scratch.a_bytes, *const b_copy = scratch.b + worker * scratch.b_bytes;
+        const Matrix a = d.trans_a ? library_matrix(at_a, p.a.k, p.a.outer, k, m, dense_only, in, a_copy)
+                                   : library_matrix(at_a, p.a.outer, p.a.k, m, k, dense_only, in, a_copy);
+        const Matrix b = d.trans_b ? library_matrix(at_b, p.b.outer, p.b.k, n, k, dense_only, in, b_copy)
+                                   : library_matrix(at_b, p.b.k, p.b.outer, k, n, dense_only, in, b_copy);
+        const LibraryBlock block{m, n, k, a.p, a.ld, b.p, b.ld, sums, sums_row, k0 > 0 || (to_c && d.beta == 1)};
+        if (Status s = product().run(state.library.get(), state.shapes, block); !s.ok()) return failure.set(std::move(s));
       }
       if (!to_c) finish(gemm_finish_block(p, d, sums, sums_row, i0, j0, m, n));
     }
   });
   return failure.status;
 }
-template <auto product> Result<PlanState> prepare(const Stream&, const GemmDescriptor& d, const PlanPreference&) { return product().prepare(d.dtype); }
+template <auto product> Result<PlanState> prepare(const Stream&, const GemmDescriptor& d, const PlanPreference&) {
+  auto piece = [](int64_t extent, int64_t most, int64_t (&of)[2]) { of[0] = extent >= most ? most : 0, of[1] = extent % most; };
+  State s{{d.dtype, d.trans_a, d.trans_b, {}, {}, {}, d.k > kBlocking.depth || d.beta == 1}, {}};
+  piece(d.m, kBlocking.mb, s.shapes.m), piece(d.n, kBlocking.nb, s.shapes.n), piece(gemm_reads_product(d) ? d.k : 0, kBlocking.depth, s.shapes.k);
+  BARACUDA_TRY_ASSIGN(library, product().prepare(s.shapes));
+  s.library = library;
+  return PlanState(std::make_shared<const State>(std::move(s)));
+}
 void carve(const GemmDescriptor& d, const void*, Carver& c) { carve_scratch(d, c); }
 PrecisionGuarantee guarantee(const GemmDescriptor& d) { return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype)}; }
 
