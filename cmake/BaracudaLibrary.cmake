@@ -4,6 +4,7 @@ get_property(objects GLOBAL PROPERTY BARACUDA_OBJECTS)
 get_property(BARACUDA_LIBRARIES GLOBAL PROPERTY BARACUDA_LIBRARIES)
 
 add_library(baracuda_objects OBJECT ${sources})
+set_source_files_properties(${BARACUDA_REGISTRY_SOURCES} PROPERTIES COMPILE_OPTIONS -O1)
 target_link_libraries(baracuda_objects PRIVATE baracuda_flags)
 target_compile_definitions(baracuda_objects PRIVATE BARACUDA_BUILDING)
 
