@@ -21,15 +21,15 @@
 namespace {
 using namespace baracuda;
 
-// Largest error in ulp of the result where argument and result are finite. f32 over the sweep below, f64 over random
-// arguments. The policy of the library is at most 2.5.
+// Largest error in ulp of the result where argument and result are finite: f32 over all 2^32 arguments, f64 over 3 10^7
+// random ones; the tests below take fewer. The policy of the library is at most 2.5.
 struct Bound { double f32, f64; };
 const std::map<std::string, Bound> kErrorBounds = {
-    {"exp", {1.11, 1.05}},     {"expm1", {1.60, 2.05}},   {"exp2", {1.20, 1.15}}, {"log", {0.86, 0.85}},
-    {"log1p", {1.40, 1.35}},   {"log2", {0.85, 0.85}},    {"log10", {0.85, 0.85}}, {"tanh", {2.47, 2.45}},
-    {"sigmoid", {2.41, 2.35}}, {"erf", {1.07, 1.05}},     {"sin", {0.85, 0.85}},  {"cos", {0.85, 0.85}},
-    {"sqrt", {0.50, 0.50}},    {"round_even", {0, 0}},    {"trunc", {0, 0}},      {"floor", {0, 0}},
-    {"ceil", {0, 0}},          {"abs", {0, 0}},           {"pow", {1.25, 1.25}}};
+    {"exp", {1.10, 1.07}},     {"expm1", {1.63, 2.17}},   {"exp2", {1.23, 1.19}},  {"log", {0.85, 0.84}},
+    {"log1p", {1.39, 1.35}},   {"log2", {0.97, 0.87}},    {"log10", {0.78, 0.75}}, {"tanh", {2.46, 2.44}},
+    {"sigmoid", {2.41, 2.38}}, {"erf", {1.07, 1.08}},     {"sin", {0.79, 0.85}},   {"cos", {0.79, 0.83}},
+    {"sqrt", {0.50, 0.50}},    {"round_even", {0, 0}},    {"trunc", {0, 0}},       {"floor", {0, 0}},
+    {"ceil", {0, 0}},          {"abs", {0, 0}},           {"pow", {1.20, 1.20}}};
 
 template <class L> using Oracle = L (*)(L);
 template <class L> Oracle<L> oracle(const std::string& f) {
