@@ -6,6 +6,7 @@
 //   rows     as A, one row of the matrix each: where it lies if its type is right, else converted
 //   columns  as A or B where the row number is what the product sums over: where it lies, converted, or, for pairs,
 //            two rows interleaved element by element
+#include <utility>
 #include "baracuda/math/element.hpp"
 #include "baracuda/ops/attention/attention_cpu.hpp"
 #include "baracuda/ops/attention/attention_math.hpp"
@@ -139,6 +140,22 @@ template <class T> bool any_nonfinite(const T* x, int64_t row, int64_t n, int64_
     if (e < d) { const V a = load_tail<N>(r + e, int(d - e)); sum += a - a; }
   }
   return any(mask_not(sum == V(0)));
+}
+
+// N x N lanes: log2 N rounds of exchanges between rows `step` apart.
+template <int step, class V, int... I> BARACUDA_HD void exchange(V& a, V& b, std::integer_sequence<int, I...>) {
+  constexpr int N = V::kWidth;
+  const auto low = __builtin_shufflevector(a.v, b.v, (I & step ? N + I - step : I)...);
+  b.v = __builtin_shufflevector(a.v, b.v, (I & step ? N + I : I + step)...);
+  a.v = low;
+}
+template <int step = 1, class V> BARACUDA_HD void transpose(V* rows) {
+  constexpr int N = V::kWidth;
+  if constexpr (step < N) {
+    for (int i = 0; i < N; ++i)
+      if (!(i & step)) exchange<step>(rows[i], rows[i + step], std::make_integer_sequence<int, N>{});
+    transpose<2 * step>(rows);
+  }
 }
 
 // What one query needs to know about its scores.

@@ -121,8 +121,7 @@ template <class T> struct Forward {
       const V old = load<N>(m + first + c);
       V top = old;
       for (int64_t k = 0; k < n; ++k) {
-        const V x = load<N>(s + k * kW + c);
-        top = where(x > top, x, top);
+        top = larger(load<N>(s + k * kW + c), top);
       }
       const V safe = where(top == V(-kInf), V(0), top), alpha = exp_weight<O::terms>((old - safe) * unit);
       V sum = 0;
@@ -176,20 +175,29 @@ template <class T> struct Forward {
   }
   P* v_visible() { return v_staged + kSdpaKeys * sdpa_padded(dv); }
 
+  // y = y^T / l by squares of N queries x N elements.
   void finish(int64_t first, const Panel& n) {
-    S* o = y + first * dv;
+    const S* o = y + first * dv;
     const V natural = V(S(plain ? p.scale : 1));
     alignas(64) S lse[kW];
     for (int64_t c = 0; c < n.cols; c += N) {
       const V sum = load<N>(l + first + c), inverse = where(sum == V(0), V(0), V(1) / sum);
-      for (int64_t e = 0; e < dv; ++e) store<S, N>(o + e * kW + c, load<N>(o + e * kW + c) * inverse);
       store<S, N>(lse + c, where(sum == V(0), V(-kInf), fma(load<N>(m + first + c), natural, log(sum))));
-    }
-    for (int64_t c = 0; c < n.cols; ++c) {
-      const int64_t head = head_of(first + c), row = block.sequence.q_start + query_of(first + c);
-      if (p.lse.p) *row_at<S>(p.lse, block.sequence, head, row) = lse[c];
-      T* to = row_at<T>(p.y, block.sequence, head, row);
-      for (int64_t e = 0; e < dv; ++e) store<T, 1>(to + e, Pack<S, 1>::of(o[e * kW + c]));
+      T* to[N];
+      const int queries = int(least(N, n.cols - c));
+      for (int i = 0; i < queries; ++i) {
+        const int64_t head = head_of(first + c + i), row = block.sequence.q_start + query_of(first + c + i);
+        to[i] = row_at<T>(p.y, block.sequence, head, row);
+        if (p.lse.p) *row_at<S>(p.lse, block.sequence, head, row) = lse[c + i];
+      }
+      for (int64_t e = 0; e < dv; e += N) {
+        const int width = int(least(N, dv - e));
+        V square[N];
+        for (int i = 0; i < N; ++i) square[i] = i < width ? load<N>(o + (e + i) * kW + c) * inverse : V(0);
+        transpose(square);
+        if (width == N) for (int i = 0; i < queries; ++i) store<T, N>(to[i] + e, square[i]);
+        else for (int i = 0; i < queries; ++i) store_tail<T, N>(to[i] + e, square[i], width);
+      }
     }
   }
 

@@ -20,19 +20,48 @@ struct Mask {
   }
 };
 
-// The exponential of the softmax, in the base that is cheapest: 2^t in f32 (exp_unit = log2 e turns natural logarithms
-// into t), e^t in f64 (exp_unit = 1). Below 2^-126 f32 results round to 0 through subnormals; exactly 1 at t = 0; NaN
-// stays. For t up to 128. Relative error 2^-24 (terms = 6), or 2^-18.3 (terms = 4), which is enough for weights that
+// Three steps that AVX has one instruction for each, with the same results elsewhere.
+#if BARACUDA_VECTOR_BYTES
+#define BARACUDA_NATIVE(V, name, ...) \
+  if constexpr (V::kVector && V::kF32) return V::of(decltype(V::v)(BARACUDA_VECTOR_OP(name##_ps)(__VA_ARGS__)));
+#else
+#define BARACUDA_NATIVE(V, name, ...)
+#endif
+// The larger of two, b where one is NaN.
+template <class V> BARACUDA_HD V larger(V a, V b) {
+  BARACUDA_NATIVE(V, max, a.v, b.v)
+  return where(a > b, a, b);
+}
+#if BARACUDA_VECTOR_BYTES != 64
+#undef BARACUDA_NATIVE
+#define BARACUDA_NATIVE(V, name, ...)
+#endif
+// Nearest integer, for |x| < 2^22.
+template <class V> BARACUDA_HD V nearest(V x) {
+  BARACUDA_NATIVE(V, roundscale, x.v, 0)
+  return (x + kMagic<V>) - kMagic<V>;
+}
+// x 2^k for an integer k up to 128 and x near 1; 0 at k = kLeastExponent.
+inline constexpr double kLeastExponent = BARACUDA_VECTOR_BYTES == 64 ? -160 : -127;
+template <class V> BARACUDA_HD V times_pow2(V x, V k) {
+  BARACUDA_NATIVE(V, scalef, x.v, k.v)
+  return x * V::from_bits((bits(k + kMagic<V>) << 23) + (127 << 23));  // the low bits of the sum are k, the others leave by the shift
+}
+#undef BARACUDA_NATIVE
+
+// The exponential of the softmax, in the base that is cheapest: 2^t in f32 (kExpUnit = log2 e turns natural logarithms
+// into t), e^t in f64 (kExpUnit = 1). Exactly 1 at t = 0, 0 for t = -inf; in f32 what is below 2^-126
+// may be 0. NaN stays. For t up to 128. Relative error 2^-24 (terms = 6), or 2^-18.3 (terms = 4), which is enough for weights that
 // are rounded to 16 bits, or whose values are.
 template <class V> inline constexpr double kExpUnit = V::kF32 ? 0x1.71547652b82fep0 : 1;
 template <int terms, class V> BARACUDA_HD V exp_weight(V t) {
   if constexpr (!V::kF32) return exp(t);
   else {
-    const V c = where(t < -127, V(-127), t), z = c + kMagic<V>, r = c - (z - kMagic<V>);
+    const V c = larger(V(kLeastExponent), t), k = nearest(c), r = c - k;
     V p;
     if constexpr (terms == 4) p = poly(r, 1, 0x1.62e0dep-1, 0x1.ec00d6p-3, 0x1.ca13dcp-5, 0x1.3ac75ep-7);
     else p = poly(r, 1, 0x1.62e43p-1, 0x1.ebfbd8p-3, 0x1.c6af78p-5, 0x1.3b30bp-7, 0x1.5f0a66p-10, 0x1.3f9068p-13);
-    return p * V::from_bits((bits(z) << 23) + (127 << 23));  // the low bits of z are the integer, its others leave by the shift
+    return times_pow2(p, k);
   }
 }
 
