@@ -1,0 +1,53 @@
+#include "baracuda/ops/copy/copy.hpp"
+#include "golden.hpp"
+
+namespace baracuda::golden {
+namespace {
+
+using testing::run_plan;
+using testing::Tensor;
+
+// Copies and casts to the dtype and strides that PyTorch chose for its result; the gradient is cast back.
+Status cast(Replay& r, std::string_view) {
+  const Held* x = r.input();
+  Held y(r.out_dtype(), x->shape(), r.wanted().view().strides);
+  auto move = [](const TensorView& from, const TensorView& to) {
+    if (from.dtype == to.dtype) return run_plan<Copy>({from.dtype, from.shape}, {.x = from, .y = to});
+    return run_plan<Cast>({from.dtype, to.dtype, from.shape}, {.x = from, .y = to});
+  };
+  BARACUDA_TRY(move(*x, y));
+  r.output(0, y);
+  r.judge.exact = true;
+  if (!r.has_gradients()) return {};
+  Tensor dx(x->dtype(), x->shape());
+  BARACUDA_TRY(move(r.dy(), dx));
+  r.gradient(*x, dx);
+  return {};
+}
+
+Status fill(Replay& r, std::string_view op) {
+  const Held* x = r.input();
+  double value = op == "ones_like" ? 1 : 0;
+  if (op == "fill") value = r.tensor(0, "value")->values()[0];
+  if (op == "full_like") value = r.tensor(0, "fill_value")->values()[0];
+  Held y(r.out_dtype(), x->shape(), r.wanted().view().strides);
+  BARACUDA_TRY(run_plan<Fill>({y.dtype(), y.shape()}, {.y = y, .value = value}));
+  r.output(0, y);
+  r.judge.exact = true;
+  if (!r.has_gradients()) return {};
+  Tensor dx(x->dtype(), x->shape());
+  BARACUDA_TRY(run_plan<Fill>({dx.dtype(), dx.shape()}, {.y = dx, .value = 0}));
+  r.gradient(*x, dx);
+  return {};
+}
+
+}  // namespace
+
+std::span<const Entry> copy_adapters() {
+  static const Entry entries[] = {{"positive", cast}, {"clone", cast}, {"contiguous", cast}, {"to", cast},         {"half", cast},
+                                  {"bfloat16", cast}, {"float", cast}, {"double", cast},     {"fill", fill},       {"zero_", fill},
+                                  {"zeros_like", fill}, {"ones_like", fill}, {"full_like", fill}};
+  return entries;
+}
+
+}  // namespace baracuda::golden
