@@ -1,7 +1,7 @@
 #include "baracuda/ops/loss/cross_entropy.hpp"
 #include <cstring>
 #include "baracuda/host/thread_team.hpp"
-#include "baracuda/ops/loss/loss_host.hpp"
+#include "baracuda/ops/loss/loss_detail.hpp"
 
 namespace baracuda {
 namespace {

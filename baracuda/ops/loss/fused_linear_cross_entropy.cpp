@@ -5,7 +5,7 @@
 #include <cstring>
 #include "baracuda/host/thread_team.hpp"
 #include "baracuda/ops/gemm/gemm.hpp"
-#include "baracuda/ops/loss/loss_host.hpp"
+#include "baracuda/ops/loss/loss_detail.hpp"
 
 namespace baracuda {
 namespace {

@@ -1,6 +1,6 @@
 // Promises: chunks, workspace, bits, refusals, the scaling backward.
 #include "baracuda/ops/gemm/gemm.hpp"
-#include "baracuda/ops/loss/fused_loss_case.hpp"
+#include "baracuda/ops/loss/fused_loss_oracle.hpp"
 
 namespace baracuda {
 namespace {

@@ -1,6 +1,6 @@
 // Values: every dtype, option and shape against the double oracle, gradients by differences, the numbers of known cases.
 #include <cstring>
-#include "baracuda/ops/loss/fused_loss_case.hpp"
+#include "baracuda/ops/loss/fused_loss_oracle.hpp"
 
 namespace baracuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "baracuda/ops/loss/loss_host.hpp"
+#include "baracuda/ops/loss/loss_detail.hpp"
 
 namespace baracuda {
 
