@@ -1,8 +1,6 @@
 // RmsNorm rows. Forward: h = x + residual, y = h rstd w'; reads x (and residual), writes y (and h). Backward: reads dy, x
 // (and dresidual_out), writes dx. The floor is memory bandwidth: a row is read twice, the second time from the caches.
-// A row is one worker's. Sums of a row: element i belongs to lane i mod 32, a lane adds in ascending order in f64, lanes
-// are folded l + (l + 16), 8, 4, 2, 1: the same bits for any vector width. Products of two floats are exact in f64,
-// so it does not matter whether they are fused.
+// A row is one worker's. The order of its sums depends on n alone, so its bits do not depend on vector width or threads.
 #include <utility>
 #include "baracuda/math/element.hpp"
 #include "baracuda/ops/norm/norm_cpu.hpp"
@@ -10,8 +8,6 @@
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
-
-constexpr int kSumLanes = 32;
 
 // count & (N - 1): what count is anyway below N, in a form from which compilers see the bound.
 template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get(const T* p, int count) {
@@ -31,49 +27,109 @@ template <class T, int N> BARACUDA_HD Pack<Acc<T>, N> rounded_to(Pack<Acc<T>, N>
   }
 }
 
-struct RowSum {
-  static constexpr int M = kLanes<double>;
-  Pack<double, M> lane[kSumLanes / M];
-  BARACUDA_HD RowSum() { for (auto& l : lane) l = 0; }
-  // Pack k of a block of 32 elements.
-  template <class A, int N> BARACUDA_HD void add(int k, Pack<A, N> a, Pack<A, N> b) {
-    if constexpr (sizeof(A) == 8) lane[k] = fma(a, b, lane[k]);
-    else if constexpr (N == 1) lane[k] = lane[k] + convert<double>(a) * convert<double>(b);
-    else {
-      lane[2 * k] = fma(convert<double>(a.half(0)), convert<double>(b.half(0)), lane[2 * k]);
-      lane[2 * k + 1] = fma(convert<double>(a.half(1)), convert<double>(b.half(1)), lane[2 * k + 1]);
-    }
+// Lanes l and l + N / 2 are added until one is left.
+template <int N> BARACUDA_HD double fold_lanes(Pack<double, N> p) {
+  if constexpr (N == 1) return p.v;
+  else return fold_lanes(p.half(0) + p.half(1));
+}
+template <int M, int N> BARACUDA_HD void add_wide(Pack<double, M>* sum, Pack<float, N> t) {
+  if constexpr (N == M) sum[0] = sum[0] + convert<double>(t);
+  else {
+    add_wide(sum, t.half(0));
+    add_wide(sum + N / M / 2, t.half(1));
   }
-  BARACUDA_HD double total() const {
-    double l[kSumLanes];
-    for (int k = 0; k < kSumLanes / M; ++k) store<double, M>(l + k * M, lane[k]);
-    for (int w = kSumLanes / 2; w; w /= 2)
-      for (int i = 0; i < w; ++i) l[i] += l[i + w];
-    return l[0];
+}
+// Sums of products over a row. f32: 64 lanes take eight products each in f32, then they are folded to 16 and added in f64:
+// at most ten roundings in f32 on the way of any product. f64: 32 lanes in f64.
+template <class A> struct RowSum;
+template <> struct RowSum<float> {
+  static constexpr int N = kLanes<float>, kLanesUsed = 64, kBlock = 8 * kLanesUsed, kPacks = kLanesUsed / N;
+  static constexpr int M = kLanes<double>, kSums = 16 / M;
+  using V = Pack<float, N>;
+  V lane[kPacks];
+  Pack<double, M> sum[kSums];
+  BARACUDA_HD RowSum() {
+    for (auto& s : sum) s = 0;
+    for (auto& l : lane) l = 0;
+  }
+  BARACUDA_HD void add(int k, V a, V b) { lane[k] = fma(a, b, lane[k]); }
+  BARACUDA_HD void end_block() {
+    for (int k = 0; k < 16 / N; ++k) {
+      const V t = (lane[k] + lane[k + kPacks / 2]) + (lane[k + kPacks / 4] + lane[k + 3 * kPacks / 4]);
+      add_wide(sum + k * N / M, t);
+    }
+    for (auto& l : lane) l = 0;
+  }
+  BARACUDA_HD double total() {
+    for (int w = kSums / 2; w; w /= 2)
+      for (int k = 0; k < w; ++k) sum[k] = sum[k] + sum[k + w];
+    return fold_lanes(sum[0]);
   }
 };
-// f(first element, pack in the block of 32, lanes used) over a row. The pack is a constant in every call, so that sums
-// stay in registers.
-template <int N, class F, int... K> BARACUDA_HD void each_pack(int64_t n, F f, std::integer_sequence<int, K...>) {
-  int64_t i = 0;
-  for (; i + kSumLanes <= n; i += kSumLanes) (f(i + K * N, K, N), ...);
-  ((i + K * N < n ? f(i + K * N, K, n - i - K * N < N ? int(n - i - K * N) : N) : void()), ...);
-}
-template <int N, class F> BARACUDA_HD void each_pack(int64_t n, F f) { each_pack<N>(n, f, std::make_integer_sequence<int, kSumLanes / N>{}); }
-
-// 1 / sqrt(sum / n + eps). Only f64 rows can leave the range of the sum; then they are summed again times a power of two.
-template <class T> BARACUDA_HD double inverse_rms(double sum, const T* h, int64_t n, double eps) {
-  if constexpr (sizeof(T) == 8) {
-    const bool huge = sum > 0x1p1000, tiny = sum < 0x1p-900 && eps < 0x1p-200;
-    if (huge || tiny) {
-      const double scale = huge ? 0x1p-600 : 0x1p600;
-      double s = 0;
-      for (int64_t i = 0; i < n; ++i) s += (h[i] * scale) * (h[i] * scale);
-      const double r = __builtin_sqrt(s / double(n) + eps * scale * scale);
-      return scale / r;
-    }
+template <> struct RowSum<double> {
+  static constexpr int N = kLanes<double>, kLanesUsed = 32, kBlock = 8 * kLanesUsed, kPacks = kLanesUsed / N;
+  using V = Pack<double, N>;
+  V lane[kPacks];
+  BARACUDA_HD RowSum() { for (auto& l : lane) l = 0; }
+  BARACUDA_HD void add(int k, V a, V b) { lane[k] = fma(a, b, lane[k]); }
+  BARACUDA_HD void end_block() {}
+  BARACUDA_HD double total() {
+    for (int w = kPacks / 2; w; w /= 2)
+      for (int k = 0; k < w; ++k) lane[k] = lane[k] + lane[k + w];
+    return fold_lanes(lane[0]);
   }
-  return 1 / __builtin_sqrt(sum / double(n) + eps);
+};
+// The sum of f's products over a row: f(first element, lanes used, a, b) gives the two factors of a pack. The pack of a lane
+// is a constant in every call, so that lanes stay in registers.
+template <class A, class F, int... K> BARACUDA_HD double sum_products(int64_t n, F f, std::integer_sequence<int, K...>) {
+  using S = RowSum<A>;
+  constexpr int N = S::N;
+  S s;
+  auto add = [&](int64_t i, int k, int count) __attribute__((always_inline)) {
+    Pack<A, N> a, b;
+    f(i, count, a, b);
+    s.add(k, a, b);
+  };
+  int64_t i = 0;
+  if constexpr (N == 1) {  // unrolled 64 times, the portable unit took minutes to compile
+    for (; i < n; ++i) {
+      add(i, int(i % S::kLanesUsed), 1);
+      if ((i + 1) % S::kBlock == 0) s.end_block();
+    }
+  } else {
+    for (; i + S::kBlock <= n; i += S::kBlock) {
+      for (int64_t j = i; j < i + S::kBlock; j += S::kLanesUsed) (add(j + K * N, K, N), ...);
+      s.end_block();
+    }
+    for (; i + S::kLanesUsed <= n; i += S::kLanesUsed) (add(i + K * N, K, N), ...);
+    ((i + K * N < n ? add(i + K * N, K, n - i - K * N < N ? int(n - i - K * N) : N) : void()), ...);
+  }
+  s.end_block();
+  return s.total();
+}
+template <class A, class F> BARACUDA_HD double sum_products(int64_t n, F f) {
+  return sum_products<A>(n, f, std::make_integer_sequence<int, RowSum<A>::kPacks>{});
+}
+// f(first element, lanes used) over a row.
+template <int N, class F> BARACUDA_HD void each_pack(int64_t n, F f) {
+  int64_t i = 0;
+  for (; i + N <= n; i += N) f(i, N);
+  if (i < n) f(i, int(n - i));
+}
+
+// 1 / sqrt(mean(h^2) + eps) from the sum of squares, when that is in range for its type. If not, the row is summed again: f32
+// in f64, f64 times a power of two.
+template <class T> BARACUDA_HD double inverse_rms(double sum, const T* h, int64_t n, double eps) {
+  constexpr bool kF64 = sizeof(T) == 8;
+  const double high = kF64 ? 0x1p1000 : 0x1p120, low = (kF64 ? 0x1p-900 : 0x1p-90) * double(n), small_eps = kF64 ? 0x1p-800 : 0x1p-50;
+  if (sum < high && (sum > low || eps > small_eps)) return 1 / __builtin_sqrt(sum / double(n) + eps);
+  const double scale = !kF64 ? 1 : sum < 1 ? 0x1p600 : 0x1p-600;
+  double s = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double v = to_double(h[i]) * scale;
+    s += v * v;
+  }
+  return scale / __builtin_sqrt(s / double(n) + eps * scale * scale);
 }
 
 template <class T, bool kResidual> void forward_row(const RmsNormRows& p, int64_t r) {
@@ -89,24 +145,23 @@ template <class T, bool kResidual> void forward_row(const RmsNormRows& p, int64_
   // h of the second pass: stored where the caller wants it, else in y (which may be x or residual), else x itself.
   T* kept = !kResidual ? nullptr : p.residual_out ? static_cast<T*>(p.residual_out) + r * p.residual_out_pitch : y;
   const T* h = kResidual ? kept : x;
-  RowSum squares;
-  each_pack<N>(n, [&](int64_t i, int k, int count) __attribute__((always_inline)) {
-    V v = get<N>(x + i, count);
+  const double squares = sum_products<A>(n, [&](int64_t i, int count, V& a, V& b) __attribute__((always_inline)) {
+    a = get<N>(x + i, count);
     if constexpr (kResidual) {
-      v = rounded_to<T>(v + get<N>(residual + i, count));
-      put<N>(kept + i, v, count);
+      put<N>(kept + i, a + get<N>(residual + i, count), count);
+      a = get<N>(kept + i, count);
     }
-    squares.add(k, v, v);
+    b = a;
   });
-  const A rstd = A(inverse_rms<T>(squares.total(), h, n, p.eps));
+  const A rstd = A(inverse_rms<T>(squares, h, n, p.eps));
   if (p.rstd) static_cast<A*>(p.rstd)[r * p.rstd_pitch] = rstd;
   const V scale = V::of(rstd - Raw<A, N>{});
   if (p.cast_first)
-    each_pack<N>(n, [&](int64_t i, int, int count) __attribute__((always_inline)) {
+    each_pack<N>(n, [&](int64_t i, int count) __attribute__((always_inline)) {
       put<N>(y + i, rounded_to<T>(get<N>(h + i, count) * scale) * get<N>(w + i, count), count);
     });
   else
-    each_pack<N>(n, [&](int64_t i, int, int count) __attribute__((always_inline)) {
+    each_pack<N>(n, [&](int64_t i, int count) __attribute__((always_inline)) {
       put<N>(y + i, get<N>(h + i, count) * scale * get<N>(w + i, count), count);
     });
 }
@@ -116,48 +171,72 @@ template <class T> void forward(const RmsNormRows& p) {
     else forward_row<T, false>(p, r);
 }
 
-template <class T, bool kCastFirst> void backward_row(const RmsNormBackwardRows& p, int64_t r) {
+// One row of the backward: its pointers, and the two numbers that the row as a whole decides.
+template <class T> struct BackwardRow {
+  using A = Acc<T>;
+  static constexpr int N = kLanes<A>;
+  using V = Pack<A, N>;
+  const T *dy, *x, *dh;
+  T* dx;
+  V rstd, minus_mean;
+
+  BARACUDA_HD BackwardRow(const RmsNormBackwardRows& p, int64_t r)
+      : dy(static_cast<const T*>(p.dy) + r * p.dy_pitch), x(static_cast<const T*>(p.x) + r * p.x_pitch),
+        dh(p.dresidual_out ? static_cast<const T*>(p.dresidual_out) + r * p.dresidual_out_pitch : nullptr),
+        dx(static_cast<T*>(p.dx) + r * p.dx_pitch) {
+    const A* w = static_cast<const A*>(p.weight);
+    A scale;
+    if (p.rstd) scale = static_cast<const A*>(p.rstd)[r * p.rstd_pitch];
+    else {
+      const double squares = sum_products<A>(p.n, [&](int64_t i, int count, V& a, V& b) __attribute__((always_inline)) { a = b = get<N>(x + i, count); });
+      scale = A(inverse_rms<T>(squares, x, p.n, p.eps));
+    }
+    rstd = V::of(scale - Raw<A, N>{});
+    // Of g and xhat, not of g and x: xhat is near 1 for any x.
+    const double dot = sum_products<A>(p.n, [&](int64_t i, int count, V& a, V& b) __attribute__((always_inline)) {
+      a = get<N>(dy + i, count) * get<N>(w + i, count);
+      b = get<N>(x + i, count) * rstd;
+    });
+    minus_mean = V::of(A(-dot / double(p.n)) - Raw<A, N>{});
+  }
+  // Writes dx; returns dweight plus this row's part.
+  template <bool kCastFirst, bool kResidual> BARACUDA_HD V turn(int64_t i, int count, V w, V dweight) const {
+    const V e = get<N>(dy + i, count), xhat = get<N>(x + i, count) * rstd;
+    V d = fma(xhat, minus_mean, e * w) * rstd;
+    if constexpr (kResidual) d = d + get<N>(dh + i, count);
+    put<N>(dx + i, d, count);
+    return fma(e, kCastFirst ? rounded_to<T>(xhat) : xhat, dweight);
+  }
+};
+// Two rows share the loads of w and the sums of dweight.
+template <class T, bool kCastFirst, bool kResidual> void backward_rows(const RmsNormBackwardRows& p) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
-  const T* dy = static_cast<const T*>(p.dy) + r * p.dy_pitch;
-  const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
-  const T* dh = p.dresidual_out ? static_cast<const T*>(p.dresidual_out) + r * p.dresidual_out_pitch : nullptr;
-  T* dx = static_cast<T*>(p.dx) + r * p.dx_pitch;
   A* dw = static_cast<A*>(p.dweight);
   const A* w = static_cast<const A*>(p.weight);
-  const int64_t n = p.n;
-
-  A rstd;
-  RowSum dots;
-  if (p.rstd) {
-    rstd = static_cast<const A*>(p.rstd)[r * p.rstd_pitch];
-    each_pack<N>(n, [&](int64_t i, int k, int count) __attribute__((always_inline)) {
-      dots.add(k, get<N>(dy + i, count) * get<N>(w + i, count), get<N>(x + i, count));
+  int64_t r = 0;
+  for (; r + 2 <= p.rows; r += 2) {
+    const BackwardRow<T> first(p, r), second(p, r + 1);
+    each_pack<N>(p.n, [&](int64_t i, int count) __attribute__((always_inline)) {
+      const V weight = get<N>(w + i, count);
+      V sum = dw ? get<N>(dw + i, count) : V(0);
+      sum = first.template turn<kCastFirst, kResidual>(i, count, weight, sum);
+      sum = second.template turn<kCastFirst, kResidual>(i, count, weight, sum);
+      if (dw) put<N>(dw + i, sum, count);
     });
-  } else {
-    RowSum squares;
-    each_pack<N>(n, [&](int64_t i, int k, int count) __attribute__((always_inline)) {
-      const V v = get<N>(x + i, count);
-      dots.add(k, get<N>(dy + i, count) * get<N>(w + i, count), v);
-      squares.add(k, v, v);
-    });
-    rstd = A(inverse_rms<T>(squares.total(), x, n, p.eps));
   }
-  const A mean = A(double(rstd) * (dots.total() / double(n)));  // of g xhat
-  const V scale = V::of(rstd - Raw<A, N>{}), minus_mean = V::of(-mean - Raw<A, N>{});
-  each_pack<N>(n, [&](int64_t i, int, int count) __attribute__((always_inline)) {
-    const V e = get<N>(dy + i, count), xhat = get<N>(x + i, count) * scale;
-    V d = fma(xhat, minus_mean, e * get<N>(w + i, count)) * scale;
-    if (dh) d = d + get<N>(dh + i, count);
-    put<N>(dx + i, d, count);
-    if (dw) put<N>(dw + i, fma(e, kCastFirst ? rounded_to<T>(xhat) : xhat, get<N>(dw + i, count)), count);
-  });
+  if (r < p.rows) {
+    const BackwardRow<T> last(p, r);
+    each_pack<N>(p.n, [&](int64_t i, int count) __attribute__((always_inline)) {
+      const V sum = last.template turn<kCastFirst, kResidual>(i, count, get<N>(w + i, count), dw ? get<N>(dw + i, count) : V(0));
+      if (dw) put<N>(dw + i, sum, count);
+    });
+  }
 }
 template <class T> void backward(const RmsNormBackwardRows& p) {
-  for (int64_t r = 0; r < p.rows; ++r)
-    if (p.cast_first) backward_row<T, true>(p, r);
-    else backward_row<T, false>(p, r);
+  if (p.cast_first) p.dresidual_out ? backward_rows<T, true, true>(p) : backward_rows<T, true, false>(p);
+  else p.dresidual_out ? backward_rows<T, false, true>(p) : backward_rows<T, false, false>(p);
 }
 
 template <class A, class T> void fold(const NormFold& p) {
