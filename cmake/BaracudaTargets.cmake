@@ -13,8 +13,9 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-# -O3 in Release; assertions stay out of it. RelWithDebInfo is the sanitizer build.
+# -O3 in Release; assertions stay out of it. Sanitize is the build for the sanitizers and the fuzzers.
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1")
 find_program(BARACUDA_CCACHE ccache)
 if(BARACUDA_CCACHE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${BARACUDA_CCACHE})
@@ -37,7 +38,8 @@ endif()
 
 # Instruction sets: name and -march. avx512bf16 serves only units that ask for it (BF16 keyword).
 set(BARACUDA_ISAS portable avx2 avx512)
-set(BARACUDA_MARCH_portable x86-64)
+# portable is the last resort and has one lane: unrolling it is compile time without speed.
+set(BARACUDA_MARCH_portable x86-64 -O1)
 set(BARACUDA_MARCH_avx2 x86-64-v3)
 set(BARACUDA_MARCH_avx512 x86-64-v4)
 set(BARACUDA_MARCH_avx512bf16 x86-64-v4 -mavx512bf16)
