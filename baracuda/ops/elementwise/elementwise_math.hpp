@@ -5,6 +5,7 @@
 // alpha and beta the kind takes.
 #include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/elementwise/elementwise_kinds.hpp"
+#include "baracuda/ops/elementwise/gelu_math.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace elementwise {
@@ -23,7 +24,7 @@ template <class V> struct Two { V a, b; };
 template <UnaryKind> struct Unary;
 template <BinaryKind> struct Binary;
 
-inline constexpr double kSqrt1_2 = 0.70710678118654752440, kSqrt2_Pi = 0.79788456080286535588, kSqrt1_2Pi = 0.39894228040143267794;
+inline constexpr double kSqrt2_Pi = 0.79788456080286535588, kSqrt1_2Pi = 0.39894228040143267794;
 inline constexpr double kCubic = 0.044715;
 
 template <> struct Unary<UnaryKind::neg> : Functor1<kNothing> {
@@ -62,27 +63,49 @@ template <> struct Unary<UnaryKind::relu> : Functor1<kY> {
   template <class V> BARACUDA_HD V fwd(V x) const { return where(x <= 0, V(0), x); }
   template <class V> BARACUDA_HD V bwd(V dy, V, V y) const { return where(y <= 0, V(0), dy); }
 };
+// The three below: where x < 0, the factor exp(-...) is applied last. |x| is cut where the tail is 0: 0 inf is not wanted.
 template <> struct Unary<UnaryKind::gelu> : Functor1<kX> {  // x Phi(x)
-  template <class V> BARACUDA_HD V phi(V x) const { return 0.5 * (1 + erf(x * kSqrt1_2)); }
-  template <class V> BARACUDA_HD V fwd(V x) const { return x * phi(x); }
-  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return dy * (phi(x) + x * kSqrt1_2Pi * exp(-0.5 * x * x)); }
-};
-template <> struct Unary<UnaryKind::gelu_tanh> : Functor1<kX> {
-  template <class V> BARACUDA_HD V inner(V x) const { return tanh(kSqrt2_Pi * (x + kCubic * x * x * x)); }
-  template <class V> BARACUDA_HD V fwd(V x) const { return 0.5 * x * (1 + inner(x)); }
-  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const {
-    const V t = inner(x);
-    return dy * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kSqrt2_Pi * (1 + 3 * kCubic * x * x));
-  }
-};
-template <> struct Unary<UnaryKind::silu> : Functor1<kX> {  // x sigmoid(x); where exp(-|x|) is 0, x may be infinite
   template <class V> BARACUDA_HD V fwd(V x) const {
-    const V t = exp(-abs(x));
-    return where(x < 0, where(t == 0, V(-0.0), x * t), x) / (1 + t);
+    const V z = clamp(abs(x), 0, 40);
+    const auto n = normal_tail(z);
+    const V q = n.density.m * (z * n.p) / n.d, tail = q * n.density.a * n.density.b;
+    return where(x < 0, V(-0.0), x) - tail;
   }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const {
-    const V t = exp(-abs(x)), s = where(x < 0, t, V(1)) / (1 + t), rest = where(x < 0, V(1), t) / (1 + t);
-    return dy * (s + where(t == 0, V(0), x * s * rest));
+    const V z = clamp(abs(x), 0, 40);
+    const auto n = normal_tail(z);
+    const V density = n.density.m * n.density.a * n.density.b;
+    const V slope = density * fma(z, V(kSqrt1_2Pi), -(n.p / n.d));  // of the part beside max(x, 0), by |x|
+    return dy * where(x < 0, -slope, 1 + slope);
+  }
+};
+template <> struct Unary<UnaryKind::gelu_tanh> : Functor1<kX> {  // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2 u))
+  template <class V> BARACUDA_HD V fwd(V x) const {
+    const V z = clamp(abs(x), 0, 40);
+    const auto e = exp_minus_gelu_argument(z);
+    const V y = where(x < 0, -z * e.m, x) / (1 + e.m * e.a * e.b);
+    return where(x < 0, y * e.a * e.b, y);
+  }
+  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const {
+    const V z = clamp(abs(x), 0, 40);
+    const auto e = exp_minus_gelu_argument(z);
+    const V t = e.m * e.a * e.b, d = 1 / (1 + t);
+    const V part = z * (t * d * d) * (2 * kSqrt2_Pi * fma(3 * kCubic * z, z, V(1)));
+    return dy * where(x < 0, t * d - part, d + part);
+  }
+};
+template <> struct Unary<UnaryKind::silu> : Functor1<kX> {  // x sigmoid(x)
+  template <class V> BARACUDA_HD V fwd(V x) const {
+    const V z = clamp(abs(x), 0, 1000);
+    const auto e = exp_parts(-z, V(0));
+    const V y = where(x < 0, -z * e.m, x) / (1 + e.m * e.a * e.b);
+    return where(x < 0, y * e.a * e.b, y);
+  }
+  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const {
+    const V z = clamp(abs(x), 0, 1000);
+    const auto e = exp_parts(-z, V(0));
+    const V t = e.m * e.a * e.b, d = 1 / (1 + t), part = z * (t * d * d);
+    return dy * where(x < 0, t * d - part, d + part);
   }
 };
 template <> struct Unary<UnaryKind::softplus> : Functor1<kX> {  // log(1 + exp(x)), without overflow

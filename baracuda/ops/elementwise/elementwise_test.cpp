@@ -1,18 +1,306 @@
 #include "baracuda/ops/elementwise/elementwise.hpp"
+#include <cmath>
+#include "baracuda/host/isa.hpp"
+#include "baracuda/ops/elementwise/elementwise_oracle.hpp"
 #include "baracuda/testing/plan_checks.hpp"
-namespace baracuda { namespace {
+
+namespace baracuda {
+namespace {
+
 using namespace testing;
-TEST(Elementwise, Add) {
-  const Tensor a = Tensor::normal(DType::f32, {7, 301}, 1), b = Tensor::normal(DType::f32, {301}, 2);
-  Tensor y(DType::f32, {7, 301});
-  ASSERT_OK(run_plan<Binary>({BinaryKind::add, DType::f32, {7, 301}, {301}}, {a, b, y}));
-  for (int64_t i = 0; i < y.numel(); ++i) ASSERT_EQ(y.at(i), double(float(a.at(i)) + float(b.at(i % 301))));
-  Tensor da(DType::f32, {7, 301}), db(DType::f32, {301});
-  ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::mul, DType::f32, {7, 301}, {301}}, {y, a, b, {}, da, db}));
-  for (int64_t j = 0; j < 301; ++j) {
-    double s = 0;
-    for (int64_t i = 0; i < 7; ++i) s += double(float(y.at(i * 301 + j)) * float(a.at(i * 301 + j)));
-    ASSERT_NEAR(db.at(j), s, 1e-6 * (1 + std::fabs(s)));
+
+constexpr DType kFloats[] = {DType::f16, DType::bf16, DType::f32, DType::f64};
+constexpr Layout kLayouts[] = {Layout::dense, Layout::padded, Layout::transposed, Layout::reversed, Layout::outer_reversed, Layout::every_other};
+constexpr double kAlpha = 1.75, kBeta = -0.625;  // exact in every dtype
+
+UnaryDescriptor describe_unary(UnaryKind k, DType t, Shape shape) {
+  UnaryDescriptor d{k, t, shape};
+  if (parameters(k) > 0) d.alpha = kAlpha;
+  return d;
+}
+BinaryDescriptor describe_binary(BinaryKind k, DType t, Shape a, Shape b) {
+  BinaryDescriptor d{k, t, a, b};
+  if (parameters(k) > 0) d.alpha = kAlpha;
+  if (parameters(k) > 1) d.beta = kBeta;
+  return d;
+}
+// Positive where the function wants it, else around 0.
+Tensor input(UnaryKind k, DType t, const Shape& shape, Layout layout = Layout::dense) {
+  const bool positive = k == UnaryKind::log || k == UnaryKind::sqrt || k == UnaryKind::rsqrt;
+  return positive ? Tensor::uniform(t, shape, 1, 0.05, 9, layout) : Tensor::normal(t, shape, 1, 0, 3, layout);
+}
+
+// ---- values
+void check_unary(UnaryKind k, DType t, const Shape& shape, Layout layout) {
+  SCOPED_TRACE(text(enum_name(k), " ", t, " ", shape, " layout ", int(layout)));
+  const UnaryDescriptor d = describe_unary(k, t, shape);
+  const Tensor x = input(k, t, shape, layout), dy = Tensor::normal(t, shape, 2);
+  Tensor y(t, shape, layout), dx(t, shape, layout);
+  ASSERT_OK(run_plan<Unary>(d, {x, y}));
+  const SavedTensors saved = saved_tensors(k);
+  ASSERT_OK(run_plan<UnaryBackward>(d, {dy, saved.x ? x.view() : TensorView{}, saved.y ? y.view() : TensorView{}, dx}));
+  std::vector<double> want, want_dx, scale;
+  for (int64_t i = 0; i < shape.numel(); ++i) {
+    want.push_back(double(oracle<long double>(k, x.at(i), d.alpha)));
+    want_dx.push_back(dy.at(i) * slope(k, x.at(i), y.at(i), d.alpha));
+    scale.push_back(std::fabs(dy.at(i)) * (1 + std::fabs(x.at(i))));
+  }
+  EXPECT_CLOSE(y, want, {});
+  EXPECT_CLOSE(dx, want_dx, {}, &scale);
+  EXPECT_TRUE(y.guards_intact() && dx.guards_intact());
+}
+TEST(Elementwise, UnaryValuesForEveryKindAndDtype) {
+  for (int k = 0; k < kUnaryKinds; ++k)
+    for (DType t : kFloats) check_unary(UnaryKind(k), t, {7, 301}, Layout::dense);
+}
+TEST(Elementwise, UnaryShapesAndStrides) {
+  for (Layout layout : kLayouts)
+    for (const Shape& shape : {Shape{}, Shape{1}, Shape{0, 3}, Shape{15}, Shape{257}, Shape{3, 5, 17}, Shape{2, 1, 255}, Shape{300, 2}, Shape{1, 40000}, Shape{2, 3, 2, 1, 3, 2, 2, 2}})
+      check_unary(UnaryKind::gelu, layout == Layout::reversed ? DType::bf16 : DType::f32, shape, layout);
+}
+void check_binary(BinaryKind k, DType t, const Shape& sa, const Shape& sb, Layout layout) {
+  SCOPED_TRACE(text(enum_name(k), " ", t, " ", sa, " ", sb, " layout ", int(layout)));
+  const BinaryDescriptor d = describe_binary(k, t, sa, sb);
+  const Shape shape = *broadcast_shape("test", sa, sb);
+  const bool power = k == BinaryKind::pow;
+  const Tensor a = power ? Tensor::uniform(t, sa, 1, 0.25, 3, layout) : Tensor::normal(t, sa, 1, 0, 2, layout), b = Tensor::normal(t, sb, 2, 0, 2, layout),
+               dy = Tensor::normal(t, shape, 3);
+  Tensor y(t, shape, layout), da(t, sa, layout), db(t, sb, layout);
+  ASSERT_OK(run_plan<Binary>(d, {a, b, y}));
+  ASSERT_OK(run_plan<BinaryBackward>(d, {dy, a, b, y, da, db}));
+  std::vector<double> want, scale, want_da(size_t(sa.numel())), want_db(size_t(sb.numel())), scale_da = want_da, scale_db = want_db;
+  for (int64_t i = 0; i < shape.numel(); ++i) {
+    const int64_t ia = index_of(shape, sa, i), ib = index_of(shape, sb, i);
+    const double u = a.at(ia), v = b.at(ib);
+    want.push_back(double(oracle<long double>(k, u, v, d.alpha, d.beta)));
+    scale.push_back(additive(k) ? std::fabs(d.alpha * u) + std::fabs(d.beta * v) : 0);
+    const auto [ga, gb] = slopes(k, u, v, y.at(i), d.alpha, d.beta);
+    want_da[size_t(ia)] += dy.at(i) * ga, scale_da[size_t(ia)] += std::fabs(dy.at(i) * ga);
+    want_db[size_t(ib)] += dy.at(i) * gb, scale_db[size_t(ib)] += std::fabs(dy.at(i) * gb);
+  }
+  EXPECT_CLOSE(y, want, {}, &scale);
+  EXPECT_CLOSE(da, want_da, {}, &scale_da);
+  EXPECT_CLOSE(db, want_db, {}, &scale_db);
+  EXPECT_TRUE(y.guards_intact() && da.guards_intact() && db.guards_intact());
+}
+TEST(Elementwise, BinaryValuesForEveryKindAndDtype) {
+  for (int k = 0; k < kBinaryKinds; ++k)
+    for (DType t : kFloats) {
+      check_binary(BinaryKind(k), t, {7, 301}, {7, 301}, Layout::dense);
+      check_binary(BinaryKind(k), t, {7, 301}, {301}, Layout::dense);
+    }
+}
+TEST(Elementwise, BroadcastAndItsGradients) {
+  const struct { Shape a, b; } cases[] = {
+      {{}, {}}, {{1}, {}}, {{5}, {1}}, {{3, 1}, {1, 4}}, {{4, 300}, {300}}, {{4, 300}, {4, 1}}, {{700, 3}, {3}}, {{700, 3}, {700, 1}}, {{2, 3, 4, 5}, {3, 1, 1}},
+      {{2, 3, 4, 5}, {3, 1, 5}}, {{2, 3, 4, 5}, {2, 1, 4, 1}}, {{6, 1, 7}, {1, 5, 1}}, {{0, 3}, {1, 3}}, {{3, 0}, {3, 1}}, {{0}, {1}}, {{20, 3000}, {1}},
+      {{40000}, {1}}, {{2000, 33}, {33}}, {{3, 20000}, {3, 1}}, {{2, 1, 2, 1, 2, 1, 2, 3}, {2, 2, 1, 2, 2, 1, 1, 3}}};
+  for (const auto& c : cases) {
+    check_binary(BinaryKind::mul, DType::f32, c.a, c.b, Layout::dense);
+    check_binary(BinaryKind::sub, DType::bf16, c.b, c.a, Layout::dense);
+  }
+  for (Layout layout : kLayouts) {
+    check_binary(BinaryKind::div, DType::f32, {9, 130}, {130}, layout);
+    check_binary(BinaryKind::mul, DType::f64, {9, 130}, {9, 1}, layout);
+    check_binary(BinaryKind::maximum, DType::f16, {3, 1, 50}, {4, 1}, layout);
   }
 }
-} }
+TEST(Elementwise, SumsAreAccurateAndDoNotDependOnStrides) {
+  // 4096 ones in f16: an f16 sum stalls at 2048. Large and small terms in f32: f64 keeps the small ones.
+  Tensor ones(DType::f16, {4096, 2}, std::vector<double>(8192, 1)), sum(DType::f16, {2});
+  ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::add, DType::f16, {4096, 2}, {2}}, {.dy = ones, .db = sum}));
+  EXPECT_EQ(sum.at(0), 4096);
+  std::vector<double> mixed(3001, 1e-4);
+  mixed[0] = 1e8, mixed[1500] = -1e8;
+  const Tensor dy(DType::f32, {3001}, mixed);
+  Tensor total(DType::f32, {1});
+  ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::add, DType::f32, {3001}, {1}}, {.dy = dy, .db = total}));
+  EXPECT_NEAR(total.at(0), 2999 * double(1e-4f), 3001 * 1e8 * 0x1p-53);  // an f32 sum loses every small term
+  for (const Shape& operand : {Shape{37}, Shape{1000, 1}, Shape{1}}) {
+    Tensor want(DType::f32, operand);
+    for (Layout layout : kLayouts) {
+      const Tensor g = Tensor::normal(DType::f32, {1000, 37}, 5, 0, 1, layout);
+      Tensor db(DType::f32, operand);
+      ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::add, DType::f32, {1000, 37}, operand}, {.dy = g, .db = layout == Layout::dense ? want : db}));
+      EXPECT_TRUE(layout == Layout::dense || db.same_bits(want)) << int(layout);
+    }
+  }
+}
+
+// ---- gradients of the formulas themselves, and what they read
+template <size_t... K> void unary_gradients(std::index_sequence<K...>) { (check_gradient<elementwise::Unary<UnaryKind(K)>>(enum_name(UnaryKind(K))), ...); }
+template <size_t... K> void binary_gradients(std::index_sequence<K...>) { (check_gradient<elementwise::Binary<BinaryKind(K)>>(enum_name(BinaryKind(K))), ...); }
+TEST(Elementwise, UnaryGradientsByDualNumbers) { unary_gradients(std::make_index_sequence<kUnaryKinds>{}); }
+TEST(Elementwise, BinaryGradientsByDualNumbers) { binary_gradients(std::make_index_sequence<kBinaryKinds>{}); }
+TEST(Elementwise, BroadcastGradientDirectional) {
+  Tensor a = Tensor::normal(DType::f64, {5, 1, 7}, 1), b = Tensor::uniform(DType::f64, {3, 1}, 2, 1, 2), y(DType::f64, {5, 3, 7}), da(DType::f64, {5, 1, 7}), db(DType::f64, {3, 1});
+  const BinaryDescriptor d{BinaryKind::div, DType::f64, a.shape(), b.shape()};
+  const Tensor dy = Tensor::normal(DType::f64, {5, 3, 7}, 3);
+  ASSERT_OK(run_plan<BinaryBackward>(d, {.dy = dy, .a = a, .b = b, .da = da, .db = db}));
+  auto loss = [&] {
+    EXPECT_OK(run_plan<Binary>(d, {a, b, y}));
+    double s = 0;
+    for (int64_t i = 0; i < y.numel(); ++i) s += dy.at(i) * y.at(i);
+    return s;
+  };
+  check_directional(loss, a, da, 4);
+  check_directional(loss, b, db, 5);
+}
+
+// ---- special values
+TEST(Elementwise, TiesAndKinks) {
+  const Tensor a(DType::f32, {5}, {1, 2, 3, NAN, -0.0}), b(DType::f32, {5}, {1, 3, 2, 1, 0.0}), dy(DType::f32, {5}, {1, 1, 1, 1, 1});
+  Tensor da(DType::f32, {5}), db(DType::f32, {5});
+  ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::maximum, DType::f32, {5}, {5}}, {.dy = dy, .a = a, .b = b, .da = da, .db = db}));
+  EXPECT_EQ(da.values(), (std::vector<double>{0.5, 0, 1, 1, 0.5}));
+  EXPECT_EQ(db.values(), (std::vector<double>{0.5, 1, 0, 1, 0.5}));
+  ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::minimum, DType::f32, {5}, {5}}, {.dy = dy, .a = a, .b = b, .da = da, .db = db}));
+  EXPECT_EQ(da.values(), (std::vector<double>{0.5, 1, 0, 1, 0.5}));
+  EXPECT_EQ(db.values(), (std::vector<double>{0.5, 0, 1, 1, 0.5}));
+  const Tensor x(DType::f32, {4}, {-1, 0, 2, NAN}), g(DType::f32, {4}, {3, 3, 3, 3});
+  Tensor y(DType::f32, {4}), dx(DType::f32, {4});
+  ASSERT_OK(run_plan<Unary>({UnaryKind::relu, DType::f32, {4}}, {x, y}));
+  ASSERT_OK(run_plan<UnaryBackward>({UnaryKind::relu, DType::f32, {4}}, {.dy = g, .y = y, .dx = dx}));
+  EXPECT_CLOSE(y, (std::vector<double>{0, 0, 2, NAN}), {});
+  EXPECT_CLOSE(dx, (std::vector<double>{0, 0, 3, 3}), {});
+  ASSERT_OK(run_plan<UnaryBackward>({UnaryKind::abs, DType::f32, {4}}, {.dy = g, .x = x, .dx = dx}));
+  EXPECT_CLOSE(dx, (std::vector<double>{-3, 0, 3, NAN}), {});
+}
+TEST(Elementwise, PowAtZero) {
+  const Tensor a(DType::f64, {4}, {0, 0, 0, 2}), b(DType::f64, {4}, {2, 0, 1, 0}), dy(DType::f64, {4}, {1, 1, 1, 1});
+  Tensor y(DType::f64, {4}), da(DType::f64, {4}), db(DType::f64, {4});
+  const BinaryDescriptor d{BinaryKind::pow, DType::f64, {4}, {4}};
+  ASSERT_OK(run_plan<Binary>(d, {a, b, y}));
+  ASSERT_OK(run_plan<BinaryBackward>(d, {dy, a, b, y, da, db}));
+  EXPECT_EQ(y.values(), (std::vector<double>{0, 1, 0, 1}));
+  EXPECT_EQ(da.values(), (std::vector<double>{0, 0, 1, 0}));
+  EXPECT_CLOSE(db, (std::vector<double>{0, 0, 0, std::log(2.0)}), {});
+}
+TEST(Elementwise, InfinitiesAndExtremes) {
+  const double inf = INFINITY;
+  const struct { UnaryKind kind; double x, y, slope; } cases[] = {
+      {UnaryKind::silu, -inf, -0.0, 0}, {UnaryKind::silu, inf, inf, 1}, {UnaryKind::silu, -100, -100 * std::exp(-100.0), -99 * std::exp(-100.0)},
+      {UnaryKind::gelu, -inf, -0.0, 0}, {UnaryKind::gelu, inf, inf, 1}, {UnaryKind::gelu, 1e30, 1e30, 1}, {UnaryKind::gelu, -1e30, -0.0, 0},
+      {UnaryKind::gelu_tanh, -inf, -0.0, 0}, {UnaryKind::gelu_tanh, inf, inf, 1}, {UnaryKind::gelu_tanh, 1e30, 1e30, 1},
+      {UnaryKind::softplus, -inf, 0, 0}, {UnaryKind::softplus, inf, inf, 1}, {UnaryKind::softplus, 1000, 1000, 1},
+      {UnaryKind::sigmoid, -inf, 0, 0}, {UnaryKind::sigmoid, inf, 1, 0}, {UnaryKind::tanh, inf, 1, 0}, {UnaryKind::tanh, -inf, -1, 0},
+      {UnaryKind::exp, -inf, 0, 0}, {UnaryKind::log, 0, -inf, inf}, {UnaryKind::sqrt, 0, 0, inf}, {UnaryKind::rsqrt, 0, inf, -inf},
+      {UnaryKind::abs, -inf, inf, -1}, {UnaryKind::reciprocal, -0.0, -inf, -inf}, {UnaryKind::reciprocal, inf, 0, 0}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(text(enum_name(c.kind), " at ", c.x));
+    const Tensor x(DType::f32, {1}, {c.x}), dy(DType::f32, {1}, {1});
+    Tensor y(DType::f32, {1}), dx(DType::f32, {1});
+    ASSERT_OK(run_plan<Unary>({c.kind, DType::f32, {1}}, {x, y}));
+    ASSERT_OK(run_plan<UnaryBackward>({c.kind, DType::f32, {1}}, {dy, x, y, dx}));
+    EXPECT_CLOSE(y, (std::vector<double>{c.y}), {});
+    EXPECT_EQ(std::signbit(y.at(0)), std::signbit(c.y));
+    EXPECT_CLOSE(dx, (std::vector<double>{c.slope}), {});
+  }
+  for (int k = 0; k < kUnaryKinds; ++k) {
+    const Tensor x(DType::bf16, {1}, {NAN});
+    Tensor y(DType::bf16, {1});
+    ASSERT_OK(run_plan<Unary>(describe_unary(UnaryKind(k), DType::bf16, {1}), {x, y}));
+    EXPECT_TRUE(std::isnan(y.at(0))) << enum_name(UnaryKind(k));
+  }
+  for (int k = 0; k < kBinaryKinds; ++k) {
+    const Tensor a(DType::f32, {2}, {NAN, 2}), b(DType::f32, {2}, {2, NAN});
+    Tensor y(DType::f32, {2});
+    ASSERT_OK(run_plan<Binary>(describe_binary(BinaryKind(k), DType::f32, {2}, {2}), {a, b, y}));
+    EXPECT_TRUE(std::isnan(y.at(0)) && std::isnan(y.at(1))) << enum_name(BinaryKind(k));
+  }
+}
+
+// ---- contract
+TEST(Elementwise, InPlaceAndAbsentOperands) {
+  const Shape shape{5, 333};
+  const Tensor a = Tensor::normal(DType::f32, shape, 1), b = Tensor::normal(DType::f32, shape, 2), dy = Tensor::normal(DType::f32, shape, 3);
+  Tensor y(DType::f32, shape), da(DType::f32, shape), db(DType::f32, shape), alone(DType::f32, shape);
+  const BinaryDescriptor d{BinaryKind::mul, DType::f32, shape, shape};
+  ASSERT_OK(run_plan<Binary>(d, {a, b, y}));
+  ASSERT_OK(run_plan<BinaryBackward>(d, {.dy = dy, .a = a, .b = b, .da = da, .db = db}));
+  ASSERT_OK(run_plan<BinaryBackward>(d, {.dy = dy, .b = b, .da = alone}));
+  EXPECT_TRUE(alone.same_bits(da));
+  ASSERT_OK(run_plan<BinaryBackward>(d, {.dy = dy, .a = a, .db = alone}));
+  EXPECT_TRUE(alone.same_bits(db));
+  Tensor a2(DType::f32, shape, a.values()), b2(DType::f32, shape, b.values());
+  ASSERT_OK(run_plan<BinaryBackward>(d, {.dy = dy, .a = a2, .b = b2, .da = a2, .db = b2}));
+  EXPECT_TRUE(a2.same_bits(da) && b2.same_bits(db));
+  for (Layout layout : kLayouts) {
+    Tensor x(DType::f32, shape, a.values(), layout), want(DType::f32, shape);
+    ASSERT_OK(run_plan<Unary>({UnaryKind::tanh, DType::f32, shape}, {x, want}));
+    ASSERT_OK(run_plan<Unary>({UnaryKind::tanh, DType::f32, shape}, {x, x}));
+    EXPECT_TRUE(x.same_bits(want) && x.guards_intact());
+  }
+}
+TEST(Elementwise, SameBitsForThreadsAndInstructionSets) {
+  for (DType t : kFloats)
+    for (int k = 0; k < kUnaryKinds + kBinaryKinds; ++k) {
+      const Shape shape{3, 1001};
+      const Tensor a = Tensor::normal(t, shape, 1, 0, 4), b = Tensor::normal(t, shape, 2, 0, 2), dy = Tensor::normal(t, shape, 3);
+      std::vector<uint8_t> want[3];
+      for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
+        limit_isa(set);
+        Tensor y(t, shape), da(t, shape), db(t, shape);
+        if (k < kUnaryKinds) {
+          ASSERT_OK(run_plan<Unary>(describe_unary(UnaryKind(k), t, shape), {a, y}));
+          ASSERT_OK(run_plan<UnaryBackward>(describe_unary(UnaryKind(k), t, shape), {dy, a, y, da}));
+        } else {
+          const BinaryDescriptor d = describe_binary(BinaryKind(k - kUnaryKinds), t, shape, shape);
+          ASSERT_OK(run_plan<Binary>(d, {a, b, y}));
+          ASSERT_OK(run_plan<BinaryBackward>(d, {dy, a, b, y, da, db}));
+        }
+        const Tensor* out[] = {&y, &da, &db};
+        for (int o = 0; o < 3; ++o) {
+          std::vector<uint8_t> now = comparable_bytes(*out[o]);
+          if (set == Isa::portable) want[o] = now;
+          EXPECT_TRUE(now == want[o]) << name(t) << " kind " << k << " output " << o << " " << name(set);
+        }
+      }
+      limit_isa(Isa::avx512bf16);
+    }
+}
+TEST(Elementwise, ContractAndBits) {
+  for (DType t : kFloats) {
+    const Shape shape{3, 20000};
+    const Tensor x = Tensor::normal(t, shape, 1), dy = Tensor::normal(t, shape, 2), b = Tensor::normal(t, {20000}, 3), c = Tensor::normal(t, {3, 1}, 4);
+    Tensor y(t, shape), dx(t, shape), da(t, shape), db(t, {20000}), dc(t, {3, 1});
+    const BinaryDescriptor columns{BinaryKind::mul, t, shape, {20000}}, rows{BinaryKind::mul, t, shape, {3, 1}};
+    check_repeat_bits<Unary>({UnaryKind::gelu_tanh, t, shape}, {x, y});
+    check_repeat_bits<UnaryBackward>({UnaryKind::gelu_tanh, t, shape}, {dy, x, {}, dx});
+    check_repeat_bits<Binary>(columns, {x, b, y});
+    check_repeat_bits<BinaryBackward>(columns, {dy, x, b, {}, da, db});
+    check_repeat_bits<BinaryBackward>(rows, {dy, x, c, {}, da, dc});
+    if (t != DType::f32) continue;
+    check_contract<Unary>({UnaryKind::gelu_tanh, t, shape}, {x, y});
+    check_contract<UnaryBackward>({UnaryKind::silu, t, shape}, {dy, x, {}, dx});
+    check_contract<Binary>(columns, {x, b, y});
+    check_contract<BinaryBackward>(rows, {dy, x, c, {}, da, dc});
+  }
+}
+TEST(Elementwise, Refusals) {
+  const Stream s = Stream::cpu();
+  const auto bad = Code::invalid_problem;
+  expect_refused(UnaryPlan::select(s, {UnaryKind(99), DType::f32, {2}}).status(), bad, {"unary", "kind 99"});
+  expect_refused(UnaryPlan::select(s, {UnaryKind::exp, DType::f32, {2}, 2.0}).status(), bad, {"exp", "no alpha", "2"});
+  expect_refused(BinaryPlan::select(s, {BinaryKind::add, DType::f32, {2}, {2}, 1, 3}).status(), bad, {"add", "no beta", "3"});
+  expect_refused(UnaryPlan::select(s, {UnaryKind::scale, DType::f32, {2}, NAN}).status(), bad, {"NaN"});
+  expect_refused(UnaryPlan::select(s, {UnaryKind::exp, DType::i32, {2}}).status(), Code::unsupported, {"unary.cpu.map", "no i32", "f16 bf16 f32 f64"});
+  expect_refused(UnaryPlan::select(s, {UnaryKind::exp, DType::f32, {2, -1}}).status(), bad, {"shape", "[2, -1]"});
+  expect_refused(BinaryPlan::select(s, {BinaryKind::add, DType::f32, {2, 3}, {2}}).status(), bad, {"binary", "[2, 3]", "[2]", "do not broadcast"});
+  expect_refused(BinaryPlan::select(s, {BinaryKind::add, DType::f32, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {2}}).status(), bad, {"rank 9"});
+  expect_refused(BinaryPlan::select(s, {BinaryKind::add, DType::f32, {int64_t(1) << 40, 1}, {1, int64_t(1) << 40}}).status(), bad, {"2^63"});
+  const Tensor a = Tensor::normal(DType::f32, {8}, 1), dy = a;
+  Tensor y(DType::f32, {8}), db(DType::f32, {1});
+  expect_refused(run_plan<UnaryBackward>({UnaryKind::log, DType::f32, {8}}, {.dy = dy, .y = y, .dx = y}), bad, {"x is missing", "log reads it"});
+  expect_refused(run_plan<UnaryBackward>({UnaryKind::exp, DType::f32, {8}}, {.dy = dy, .x = a, .dx = y}), bad, {"y is missing", "exp reads it"});
+  expect_refused(run_plan<BinaryBackward>({BinaryKind::mul, DType::f32, {8}, {1}}, {.dy = dy, .b = db, .da = y, .db = db}), bad, {"a is missing", "mul reads it"});
+  expect_refused(run_plan<BinaryBackward>({BinaryKind::mul, DType::f32, {8}, {1}}, {.dy = y, .a = a, .b = db, .da = y}), bad, {"dy is also an output"});
+  expect_refused(run_plan<BinaryBackward>({BinaryKind::add, DType::f32, {8}, {8}}, {.dy = dy, .da = y, .db = y}), bad, {"same memory"});
+  Tensor long_one(DType::f32, {9});
+  TensorView head = long_one, tail = long_one;
+  head.shape = tail.shape = {8}, tail.data = long_one.view().as<float>() + 1;
+  expect_refused(run_plan<Unary>({UnaryKind::exp, DType::f32, {8}}, {head, tail}), bad, {"y overlaps x"});
+}
+
+}  // namespace
+}  // namespace baracuda
