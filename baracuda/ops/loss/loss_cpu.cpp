@@ -56,13 +56,15 @@ template <class Source, class F> BARACUDA_HD void for_lanes(const Source& s, int
     for (int k = 0; k < kRowLanes / N; ++k) f(k, s.template at<N>(j + k * N), N);
   for (int k = 0; j < end; ++k, j += N) f(k, s.tail(j, end - j < N ? int(end - j) : N), end - j < N ? int(end - j) : N);
 }
-template <class V, class F> BARACUDA_HD typename V::Scalar fold(const V (&acc)[kRowLanes / V::kWidth], F join) {
-  using T = typename V::Scalar;
-  T lane[kRowLanes];
-  __builtin_memcpy(lane, acc, sizeof lane);
-  for (int w = kRowLanes / 2; w; w /= 2)
-    for (int l = 0; l < w; ++l) lane[l] = join(Pack<T, 1>::of(lane[l]), Pack<T, 1>::of(lane[l + w])).v;
-  return lane[0];
+// Lane l with lane l + 32, then l + 16, ... l + 1: whole vectors first, then halves of one.
+template <class V, class F> BARACUDA_HD typename V::Scalar fold_lanes(V v, F join) {
+  if constexpr (V::kWidth == 1) return v.v;
+  else return fold_lanes(join(v.half(0), v.half(1)), join);
+}
+template <class V, class F> BARACUDA_HD typename V::Scalar fold(V (&acc)[kRowLanes / V::kWidth], F join) {
+  for (int w = kRowLanes / V::kWidth / 2; w; w /= 2)
+    for (int k = 0; k < w; ++k) acc[k] = join(acc[k], acc[k + w]);
+  return fold_lanes(acc[0], join);
 }
 
 template <class Source> typename Source::Value::Scalar row_max(const Source& s, int64_t n) {
