@@ -171,72 +171,43 @@ template <class T> void forward(const RmsNormRows& p) {
     else forward_row<T, false>(p, r);
 }
 
-// One row of the backward: its pointers, and the two numbers that the row as a whole decides.
-template <class T> struct BackwardRow {
-  using A = Acc<T>;
-  static constexpr int N = kLanes<A>;
-  using V = Pack<A, N>;
-  const T *dy, *x, *dh;
-  T* dx;
-  V rstd, minus_mean;
-
-  BARACUDA_HD BackwardRow(const RmsNormBackwardRows& p, int64_t r)
-      : dy(static_cast<const T*>(p.dy) + r * p.dy_pitch), x(static_cast<const T*>(p.x) + r * p.x_pitch),
-        dh(p.dresidual_out ? static_cast<const T*>(p.dresidual_out) + r * p.dresidual_out_pitch : nullptr),
-        dx(static_cast<T*>(p.dx) + r * p.dx_pitch) {
-    const A* w = static_cast<const A*>(p.weight);
-    A scale;
-    if (p.rstd) scale = static_cast<const A*>(p.rstd)[r * p.rstd_pitch];
-    else {
-      const double squares = sum_products<A>(p.n, [&](int64_t i, int count, V& a, V& b) __attribute__((always_inline)) { a = b = get<N>(x + i, count); });
-      scale = A(inverse_rms<T>(squares, x, p.n, p.eps));
-    }
-    rstd = V::of(scale - Raw<A, N>{});
-    // Of g and xhat, not of g and x: xhat is near 1 for any x.
-    const double dot = sum_products<A>(p.n, [&](int64_t i, int count, V& a, V& b) __attribute__((always_inline)) {
-      a = get<N>(dy + i, count) * get<N>(w + i, count);
-      b = get<N>(x + i, count) * rstd;
-    });
-    minus_mean = V::of(A(-dot / double(p.n)) - Raw<A, N>{});
-  }
-  // Writes dx; returns dweight plus this row's part.
-  template <bool kCastFirst, bool kResidual> BARACUDA_HD V turn(int64_t i, int count, V w, V dweight) const {
-    const V e = get<N>(dy + i, count), xhat = get<N>(x + i, count) * rstd;
-    V d = fma(xhat, minus_mean, e * w) * rstd;
-    if constexpr (kResidual) d = d + get<N>(dh + i, count);
-    put<N>(dx + i, d, count);
-    return fma(e, kCastFirst ? rounded_to<T>(xhat) : xhat, dweight);
-  }
-};
-// Two rows share the loads of w and the sums of dweight.
-template <class T, bool kCastFirst, bool kResidual> void backward_rows(const RmsNormBackwardRows& p) {
+template <class T, bool kCastFirst, bool kResidual> void backward_row(const RmsNormBackwardRows& p, int64_t r) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
+  const T* dy = static_cast<const T*>(p.dy) + r * p.dy_pitch;
+  const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
+  const T* dh = kResidual ? static_cast<const T*>(p.dresidual_out) + r * p.dresidual_out_pitch : nullptr;
+  T* dx = static_cast<T*>(p.dx) + r * p.dx_pitch;
   A* dw = static_cast<A*>(p.dweight);
   const A* w = static_cast<const A*>(p.weight);
-  int64_t r = 0;
-  for (; r + 2 <= p.rows; r += 2) {
-    const BackwardRow<T> first(p, r), second(p, r + 1);
-    each_pack<N>(p.n, [&](int64_t i, int count) __attribute__((always_inline)) {
-      const V weight = get<N>(w + i, count);
-      V sum = dw ? get<N>(dw + i, count) : V(0);
-      sum = first.template turn<kCastFirst, kResidual>(i, count, weight, sum);
-      sum = second.template turn<kCastFirst, kResidual>(i, count, weight, sum);
-      if (dw) put<N>(dw + i, sum, count);
-    });
+  const int64_t n = p.n;
+
+  A rstd;
+  if (p.rstd) rstd = static_cast<const A*>(p.rstd)[r * p.rstd_pitch];
+  else {
+    const double squares = sum_products<A>(n, [&](int64_t i, int count, V& a, V& b) __attribute__((always_inline)) { a = b = get<N>(x + i, count); });
+    rstd = A(inverse_rms<T>(squares, x, n, p.eps));
   }
-  if (r < p.rows) {
-    const BackwardRow<T> last(p, r);
-    each_pack<N>(p.n, [&](int64_t i, int count) __attribute__((always_inline)) {
-      const V sum = last.template turn<kCastFirst, kResidual>(i, count, get<N>(w + i, count), dw ? get<N>(dw + i, count) : V(0));
-      if (dw) put<N>(dw + i, sum, count);
-    });
-  }
+  const V scale = V::of(rstd - Raw<A, N>{});
+  // Of g and xhat, not of g and x: xhat is near 1 for any x.
+  const double dot = sum_products<A>(n, [&](int64_t i, int count, V& a, V& b) __attribute__((always_inline)) {
+    a = get<N>(dy + i, count) * get<N>(w + i, count);
+    b = get<N>(x + i, count) * scale;
+  });
+  const V minus_mean = V::of(A(-dot / double(n)) - Raw<A, N>{});
+  each_pack<N>(n, [&](int64_t i, int count) __attribute__((always_inline)) {
+    const V e = get<N>(dy + i, count), xhat = get<N>(x + i, count) * scale;
+    V d = fma(xhat, minus_mean, e * get<N>(w + i, count)) * scale;
+    if constexpr (kResidual) d = d + get<N>(dh + i, count);
+    put<N>(dx + i, d, count);
+    if (dw) put<N>(dw + i, fma(e, kCastFirst ? rounded_to<T>(xhat) : xhat, get<N>(dw + i, count)), count);
+  });
 }
 template <class T> void backward(const RmsNormBackwardRows& p) {
-  if (p.cast_first) p.dresidual_out ? backward_rows<T, true, true>(p) : backward_rows<T, true, false>(p);
-  else p.dresidual_out ? backward_rows<T, false, true>(p) : backward_rows<T, false, false>(p);
+  for (int64_t r = 0; r < p.rows; ++r)
+    if (p.cast_first) p.dresidual_out ? backward_row<T, true, true>(p, r) : backward_row<T, true, false>(p, r);
+    else p.dresidual_out ? backward_row<T, false, true>(p, r) : backward_row<T, false, false>(p, r);
 }
 
 template <class A, class T> void fold(const NormFold& p) {
