@@ -33,7 +33,17 @@ template <class T, int N> BARACUDA_HD T fold_lanes(Pack<T, N>* acc) {  // kSumLa
 }
 
 // Elements [begin, begin + m), m <= kSumChunk; begin is a multiple of kSumChunk.
-template <class T, class Step> BARACUDA_HD T chunk_sum(int64_t begin, int m, const Step& step) {
+template <class T, class Step> BARACUDA_HD T chunk_sum_by_element(int64_t begin, int m, const Step& step) {
+  T lane[kSumLanes];  // 64 scalars would not stay in registers: a loop is smaller and as fast
+  for (T& l : lane) l = T(-0.0);
+  for (int i = 0; i < m; i += kSumLanes)
+    for (int l = 0, width = m - i < kSumLanes ? m - i : kSumLanes; l < width; ++l)
+      lane[l] = step(Pack<T, 1>::of(lane[l]), begin + i + l).v;
+  for (int w = kSumLanes / 2; w; w /= 2)
+    for (int l = 0; l < w; ++l) lane[l] += lane[l + w];
+  return lane[0];
+}
+template <class T, class Step> BARACUDA_HD T chunk_sum_by_pack(int64_t begin, int m, const Step& step) {
   constexpr int N = kLanes<T>, packs = kSumLanes / N;
   using V = Pack<T, N>;
   V acc[packs];
@@ -48,26 +58,27 @@ template <class T, class Step> BARACUDA_HD T chunk_sum(int64_t begin, int m, con
     for (int k = 0; k < packs; ++k) store<T, N>(lane + k * N, acc[k]);
     int l = 0;
     for (; l + N <= m - whole; l += N) store<T, N>(lane + l, step(load<N>(lane + l), begin + whole + l));
-    if constexpr (N > 1)
-      for (; l < m - whole; ++l) lane[l] = step(Pack<T, 1>::of(lane[l]), begin + whole + l).v;
+    for (; l < m - whole; ++l) lane[l] = step(Pack<T, 1>::of(lane[l]), begin + whole + l).v;
     for (int k = 0; k < packs; ++k) acc[k] = load<N>(lane + k * N);
   }
   return fold_lanes(acc);
 }
+template <class T, class Step> BARACUDA_HD T chunk_sum(int64_t begin, int m, const Step& step) {
+  if constexpr (kLanes<T> == 1) return chunk_sum_by_element<T>(begin, m, step);
+  else return chunk_sum_by_pack<T>(begin, m, step);
+}
 
 template <class T, class Step> BARACUDA_HD T tree_sum(int64_t n, const Step& step) {
   if (n <= 0) return 0;
-  if (n <= kSumChunk) return chunk_sum<T>(0, int(n), step);
-  T waiting[52];  // sums of 1, 2, 4 ... chunks that still lack their right neighbour
+  T waiting[52], s;  // sums of 1, 2, 4 ... chunks that still lack their right neighbour
   int depth = 0;
-  const int64_t chunks = sum_chunks(n);
-  for (int64_t c = 0; c < chunks; ++c) {
+  for (int64_t c = 0, chunks = sum_chunks(n);;) {
     const int64_t begin = c * kSumChunk, left = n - begin;
-    T s = chunk_sum<T>(begin, int(left < kSumChunk ? left : kSumChunk), step);
+    s = chunk_sum<T>(begin, int(left < kSumChunk ? left : kSumChunk), step);
     for (int64_t k = c; k & 1; k >>= 1) s = waiting[--depth] + s;
+    if (++c == chunks) break;
     waiting[depth++] = s;
   }
-  T s = waiting[--depth];
   while (depth) s = waiting[--depth] + s;
   return s;
 }
