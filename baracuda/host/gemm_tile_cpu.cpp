@@ -285,7 +285,11 @@ template <class K, class X> TileB pack_b(const PackSource& s, void* out) {
       for (; g + W <= whole; g += W)
         for (int c = 0; c < nr; c += W) {
           V<G> r[W];
-          for (int i = 0; i < W; ++i) r[i] = column<K>(&at<X>(s, j + c + i, g * kG));
+          for (int i = 0; i < W; ++i) {  // the next panel is on its way: rows are too many streams for the processor to see
+            const X* x = &at<X>(s, j + c + i, g * kG);
+            __builtin_prefetch(reinterpret_cast<const void*>(uintptr_t(x) + uintptr_t(nr * s.outer) * sizeof(X)), 0, 2);
+            r[i] = column<K>(x);
+          }
           transpose<G>(r);
           for (int i = 0; i < W; ++i) store<G>(panel + ((g + i) * nr + c) * kG, r[i]);
         }
