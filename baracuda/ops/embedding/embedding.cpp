@@ -44,6 +44,8 @@ void fill_nan(DType t, char* row, int64_t n) {
   const void* nan = size == 2 ? static_cast<const void*>(&half) : size == 4 ? static_cast<const void*>(&single) : &twice;
   for (int64_t i = 0; i < n; ++i) std::memcpy(row + i * int64_t(size), nan, size);
 }
+// Rows lie anywhere, so the processor does not guess the next one: its start is fetched while others are copied.
+constexpr int64_t kAhead = 2, kAheadBytes = 512;
 Status run_forward(const Launch<Embedding>& l) {
   const EmbeddingDescriptor& d = l.desc;
   const TensorView &weight = l.args.weight, &indices = l.args.indices, &y = l.args.y;
@@ -54,6 +56,9 @@ Status run_forward(const Launch<Embedding>& l) {
   parallel_for(walk.rows, d.width < kPiece ? kPiece / d.width : 1, l.threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[2], int64_t, int64_t n) {
       for (int64_t i = 0; i < n; ++i) {
+        if (i + kAhead < n)
+          if (const int64_t next = read_index(indices, o[0] + (i + kAhead) * walk.pitch(0)); next >= 0 && next < d.vocabulary)
+            for (int64_t b = 0; b < std::min(row, kAheadBytes); b += 64) __builtin_prefetch(table + next * weight_pitch + b);
         const int64_t v = read_index(indices, o[0] + i * walk.pitch(0));
         char* to = y.as<char>() + (o[1] + i * walk.pitch(1)) * size;
         if (v >= 0 && v < d.vocabulary) std::memcpy(to, table + v * weight_pitch, size_t(row));
@@ -107,14 +112,14 @@ Status run_backward(const Launch<EmbeddingBackward>& l) {
       char* out = dweight.as<char>() + v * pitch;
       const int64_t count = s.first[v + 1] - s.first[v];
       if (count == 0 && !d.accumulate) std::memset(out, 0, size_t(d.width * size));
-      else if (count > 0 && count <= kHot) sum({dy.data, s.at + s.first[v], count, out, 0, d.width, d.accumulate});
+      else if (count > 0 && count <= kHot) sum({dy.data, s.at + s.first[v], count, s.first[d.vocabulary] - s.first[v], out, 0, d.width, d.accumulate});
     }
   });
   const int64_t pieces = (d.width + kHotColumns - 1) / kHotColumns;
   parallel_for(hot * pieces, 1, l.threads, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t v = s.hot[i / pieces], column = i % pieces * kHotColumns;
-      sum({dy.data, s.at + s.first[v], s.first[v + 1] - s.first[v], dweight.as<char>() + v * pitch, column,
+      sum({dy.data, s.at + s.first[v], s.first[v + 1] - s.first[v], s.first[d.vocabulary] - s.first[v], dweight.as<char>() + v * pitch, column,
            std::min(column + kHotColumns, d.width), d.accumulate});
     }
   });

@@ -8,7 +8,7 @@ namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
-constexpr int kGroup = 64;
+constexpr int kGroup = 64, kAhead = 6;  // rows lie anywhere: the processor does not guess the next one
 
 template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get(const T* p, int count) {
   return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
@@ -35,6 +35,8 @@ template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const Row
     for (int k = 0; k < C; ++k) low[k] = -0.0;
     for (int64_t j = i; j < end; ++j) {
       const T* row = dy + p.at[j];
+      if (C > 1 && j + kAhead < p.known)
+        for (int64_t b = 0; b < C * N * int64_t(sizeof(T)); b += 64) __builtin_prefetch(reinterpret_cast<const char*>(dy + p.at[j + kAhead]) + b);
       for (int k = 0; k < C; ++k) low[k] = low[k] + get<N>(row + k * N, count);
     }
     for (int k = 0; k < C; ++k) middle[k] = middle[k] + low[k];

@@ -9,7 +9,7 @@ namespace baracuda {
 struct RowsSum {
   const void* dy;
   const int64_t* at;  // in elements of dy
-  int64_t count;
+  int64_t count, known;  // entries of at that may be read: those behind count are fetched ahead
   void* out;
   int64_t begin, end;
   bool accumulate;

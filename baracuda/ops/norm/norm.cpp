@@ -34,7 +34,7 @@ Status check_rstd(std::string_view op, const TensorView& rstd, const RmsNormDesc
   return rstd.absent() ? Status() : expect(op, "rstd", rstd, accumulator(d.dtype), outer_axes(d.shape));
 }
 PrecisionGuarantee guarantee(const RmsNormDescriptor& d) {
-  return {.math_precision = accumulator(d.dtype), .accumulator = DType::f64, .batch_invariant = true};
+  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
 }
 
 // w' in the accumulator type, once per run.

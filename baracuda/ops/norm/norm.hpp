@@ -12,10 +12,10 @@
 // served; with no rows dweight is 0.
 // In place: y may be x or residual, residual_out may be x or residual, dx may be any of the backward's inputs of that
 // shape (same strides); y and residual_out must differ. Partial overlap is not allowed.
-// Numerics: sums in f64, so squares of no f16, bf16 or f32 value overflow or vanish; f64 rows out of that range are scaled.
-// Everything else in f32 (f64 for f64). rstd is infinite only with eps = 0 and an rms below 2^-128
-// (2^-1024 for f64). NaN or
-// infinity in a row makes that row NaN (finite elements beside an infinity give 0, as the formula says); a zero row with eps = 0 is NaN.
+// Numerics: f32 throughout (f64 for f64). A row's sums add eight products in f32 per lane, fold the lanes, and go on in f64,
+// so length costs no accuracy; a sum of squares out of f32's range is made again in f64 (out of f64's: scaled), so it neither
+// overflows nor vanishes. rstd is infinite only with eps = 0 and an rms below 2^-128 (2^-1024 for f64). NaN in a row makes
+// that row NaN; beside an infinity, which becomes NaN, finite elements give 0, as the formula says; a zero row with eps = 0 is NaN.
 // Workspace: w' in the accumulator type; the backward adds partial sums of dweight, at most about 4 MiB.
 // Guarantee: deterministic, batch invariant (y, rstd, dx of a row do not depend on other rows), same bits for any
 // instruction set. dweight sums fixed blocks of rows in order, then the blocks in order in f64.
