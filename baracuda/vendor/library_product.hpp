@@ -18,6 +18,7 @@ struct LibraryBlock {
   void* c;
   int64_t ldc;
   bool accumulate;
+  void* scratch;  // scratch_bytes(), 256-byte aligned, of the calling worker
 };
 // What will be asked for: blocks with each of these extents (0: none), accumulating or not.
 struct LibraryShapes {
@@ -31,6 +32,7 @@ struct LibraryProduct {
   bool dense_only;  // leading dimensions must be the extents: the library compiles its kernels for them
   // What the library needs prepared, or why it cannot.
   Result<LibraryState> (*prepare)(const LibraryShapes&);
+  int64_t (*scratch_bytes)(const void* prepared);
   // Safe from many threads at once.
   Status (*run)(const void* prepared, const LibraryShapes&, const LibraryBlock&);
 };

@@ -4,6 +4,7 @@
 #include "baracuda/vendor/library_product.hpp"
 
 #if BARACUDA_WITH_ONEDNN
+#include <algorithm>
 #include <dlfcn.h>
 #include <dnnl.hpp>
 #include <vector>
@@ -42,12 +43,13 @@ class OneThread {
 struct Entry {
   int64_t m, n, k;
   bool accumulate;
-  dnnl::memory::desc a, b, c;
+  dnnl::memory::desc a, b, c, scratch;
   dnnl::matmul matmul;
 };
 struct Prepared {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   std::vector<Entry> entries;
+  int64_t scratch_bytes = 0;
 };
 Status failure(const dnnl::error& e) {
   return {Code::backend_failure, text("onednn: status ", int(e.status), ", ", e.what())};
@@ -62,18 +64,22 @@ Result<LibraryState> prepare(const LibraryShapes& s) {
     using dnnl::memory;
     const auto in = s.dtype == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16;
     const auto ab = memory::format_tag::ab, ba = memory::format_tag::ba;
-    dnnl::primitive_attr attr;
+    // Scratch of our own: the library's is shared by all primitives that one thread made, which several may run at once.
+    dnnl::primitive_attr overwriting, accumulating;
     dnnl::post_ops sum;
     sum.append_sum(1.0f);
-    attr.set_post_ops(sum);
+    accumulating.set_post_ops(sum);
+    for (dnnl::primitive_attr* attr : {&overwriting, &accumulating}) attr->set_scratchpad_mode(dnnl::scratchpad_mode::user);
     auto p = std::make_shared<Prepared>();
     for (int64_t m : s.m)
       for (int64_t n : s.n)
         for (int64_t k : s.k)
           for (bool accumulate : {false, true}) {
             if (m == 0 || n == 0 || k == 0 || (accumulate && !s.accumulate)) continue;
-            Entry e{m, n, k, accumulate, {{m, k}, in, s.trans_a ? ba : ab}, {{k, n}, in, s.trans_b ? ba : ab}, {{m, n}, memory::data_type::f32, ab}, {}};
-            e.matmul = dnnl::matmul(dnnl::matmul::primitive_desc(dnnl::matmul::desc(e.a, e.b, e.c), accumulate ? attr : dnnl::primitive_attr(), p->engine));
+            Entry e{m, n, k, accumulate, {{m, k}, in, s.trans_a ? ba : ab}, {{k, n}, in, s.trans_b ? ba : ab}, {{m, n}, memory::data_type::f32, ab}, {}, {}};
+            const dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(e.a, e.b, e.c), accumulate ? accumulating : overwriting, p->engine);
+            e.scratch = pd.scratchpad_desc(), e.matmul = dnnl::matmul(pd);
+            p->scratch_bytes = std::max(p->scratch_bytes, int64_t(e.scratch.get_size()));
             p->entries.push_back(std::move(e));
           }
     return LibraryState(std::move(p));
@@ -81,6 +87,7 @@ Result<LibraryState> prepare(const LibraryShapes& s) {
     return failure(e);
   }
 }
+int64_t scratch_bytes(const void* prepared) { return static_cast<const Prepared*>(prepared)->scratch_bytes; }
 Status run(const void* prepared, const LibraryShapes&, const LibraryBlock& b) {
   const Prepared& p = *static_cast<const Prepared*>(prepared);
   for (const Entry& e : p.entries)
@@ -90,7 +97,8 @@ Status run(const void* prepared, const LibraryShapes&, const LibraryBlock& b) {
         dnnl::stream stream(p.engine);
         e.matmul.execute(stream, {{DNNL_ARG_SRC, memory(e.a, p.engine, const_cast<void*>(b.a))},
                                   {DNNL_ARG_WEIGHTS, memory(e.b, p.engine, const_cast<void*>(b.b))},
-                                  {DNNL_ARG_DST, memory(e.c, p.engine, b.c)}});
+                                  {DNNL_ARG_DST, memory(e.c, p.engine, b.c)},
+                                  {DNNL_ARG_SCRATCHPAD, memory(e.scratch, p.engine, b.scratch)}});
         stream.wait();
         return {};
       } catch (const dnnl::error& e) {
@@ -102,6 +110,7 @@ Status run(const void* prepared, const LibraryShapes&, const LibraryBlock& b) {
 #else
 
 Result<LibraryState> prepare(const LibraryShapes&) { return Status(Code::unsupported, "this build has no oneDNN"); }
+int64_t scratch_bytes(const void*) { return 0; }
 Status run(const void*, const LibraryShapes&, const LibraryBlock&) { return {Code::unsupported, "this build has no oneDNN"}; }
 
 #endif
@@ -109,7 +118,7 @@ Status run(const void*, const LibraryShapes&, const LibraryBlock&) { return {Cod
 }  // namespace
 
 const LibraryProduct& onednn_product() {
-  static constexpr LibraryProduct product{true, prepare, run};
+  static constexpr LibraryProduct product{true, prepare, scratch_bytes, run};
   return product;
 }
 

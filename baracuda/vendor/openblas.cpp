@@ -47,10 +47,12 @@ Status run(const void*, const LibraryShapes&, const LibraryBlock&) { return {Cod
 
 #endif
 
+int64_t scratch_bytes(const void*) { return 0; }
+
 }  // namespace
 
 const LibraryProduct& openblas_product() {
-  static constexpr LibraryProduct product{false, prepare, run};
+  static constexpr LibraryProduct product{false, prepare, scratch_bytes, run};
   return product;
 }
 

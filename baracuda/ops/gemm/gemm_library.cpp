@@ -14,10 +14,10 @@ namespace {
 constexpr LibraryBlocking kBlocking;
 
 struct LibraryScratch {
-  char *a = nullptr, *b = nullptr, *sums = nullptr;  // per worker
-  int64_t a_bytes = 0, b_bytes = 0, sums_bytes = 0;
+  char *a = nullptr, *b = nullptr, *sums = nullptr, *library = nullptr;  // per worker
+  int64_t a_bytes = 0, b_bytes = 0, sums_bytes = 0, library_bytes = 0;
 };
-LibraryScratch carve_scratch(const GemmDescriptor& d, Carver& c) {
+LibraryScratch carve_scratch(const GemmDescriptor& d, int64_t library_bytes, Carver& c) {
   LibraryScratch s;
   if (!gemm_reads_product(d) || d.m == 0 || d.n == 0) return s;
   const int64_t mb = std::min(kBlocking.mb, d.m), nb = std::min(kBlocking.nb, d.n), depth = std::min(kBlocking.depth, d.k);
@@ -26,6 +26,8 @@ LibraryScratch carve_scratch(const GemmDescriptor& d, Carver& c) {
   s.a = static_cast<char*>(c.take_bytes("a per worker", c.threads() * s.a_bytes, 1));
   s.b = static_cast<char*>(c.take_bytes("b per worker", c.threads() * s.b_bytes, 1));
   s.sums = static_cast<char*>(c.take_bytes("sums per worker", c.threads() * s.sums_bytes, 1));
+  s.library_bytes = round_up(library_bytes, 256);
+  if (library_bytes) s.library = static_cast<char*>(c.take_bytes("library scratch per worker", c.threads() * s.library_bytes, 1));
   return s;
 }
 
@@ -63,9 +65,9 @@ template <auto product> Status run_library(const Launch<Gemm>& l) {
   if (d.m == 0 || d.n == 0 || batch == 0) return {};
   if (!gemm_reads_product(d)) return gemm_without_product(l);
   Carver carver = l.carver();
-  const LibraryScratch scratch = carve_scratch(d, carver);
-  const GemmProblem whole = gemm_problem(d, l.args);
   const State& state = *static_cast<const State*>(l.state);
+  const LibraryScratch scratch = carve_scratch(d, product().scratch_bytes(state.library.get()), carver);
+  const GemmProblem whole = gemm_problem(d, l.args);
   const GemmFinishRun finish = gemm_finish(d);
   const int64_t in = int64_t(byte_size(d.dtype)), acc = int64_t(byte_size(gemm_accumulator(d)));
   const int64_t mb = kBlocking.mb, nb = kBlocking.nb, depth = kBlocking.depth;
@@ -89,7 +91,8 @@ template <auto product> Status run_library(const Launch<Gemm>& l) {
                                    : library_matrix(at_a, p.a.outer, p.a.k, m, k, dense_only, in, a_copy);
         const Matrix b = d.trans_b ? library_matrix(at_b, p.b.outer, p.b.k, n, k, dense_only, in, b_copy)
                                    : library_matrix(at_b, p.b.k, p.b.outer, k, n, dense_only, in, b_copy);
-        const LibraryBlock block{m, n, k, a.p, a.ld, b.p, b.ld, sums, sums_row, k0 > 0 || (to_c && d.beta == 1)};
+        const LibraryBlock block{m, n, k, a.p, a.ld, b.p, b.ld, sums, sums_row, k0 > 0 || (to_c && d.beta == 1),
+                                 scratch.library + worker * scratch.library_bytes};
         if (Status s = product().run(state.library.get(), state.shapes, block); !s.ok()) return failure.set(std::move(s));
       }
       if (!to_c) finish(gemm_finish_block(p, d, sums, sums_row, i0, j0, m, n));
@@ -105,7 +108,9 @@ template <auto product> Result<PlanState> prepare(const Stream&, const GemmDescr
   s.library = library;
   return PlanState(std::make_shared<const State>(std::move(s)));
 }
-void carve(const GemmDescriptor& d, const void*, Carver& c) { carve_scratch(d, c); }
+template <auto product> void carve(const GemmDescriptor& d, const void* state, Carver& c) {
+  carve_scratch(d, product().scratch_bytes(static_cast<const State*>(state)->library.get()), c);
+}
 PrecisionGuarantee guarantee(const GemmDescriptor& d) { return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype)}; }
 
 template <Backend backend> std::string refuse(const GemmDescriptor&, const PlanPreference& p) {
@@ -114,7 +119,7 @@ template <Backend backend> std::string refuse(const GemmDescriptor&, const PlanP
 }
 template <auto product, Backend backend, class... T> Kernel<Gemm> library_row(std::string_view name) {
   return {.name = name, .backend = backend, .launch = launch_all<Gemm>(TypeList<T...>{}, run_library<product>), .guarantee = guarantee,
-          .refuse = refuse<backend>, .carve = carve, .prepare = prepare<product>};
+          .refuse = refuse<backend>, .carve = carve<product>, .prepare = prepare<product>};
 }
 
 }  // namespace

@@ -345,6 +345,24 @@ TEST(Gemm, RepeatsAndThreadsGiveTheSameBits) {
                                GemmDescriptor{.dtype = t, .m = 30, .n = 40, .k = 70, .batch = {9}, .epilogue = GemmEpilogue::gelu}})
         if (serves(row, d)) check_repeat_bits<Gemm>(d, Data(d).args(), {.require_kernel = row}, 1);
 }
+// Blocks of every size side by side on more workers than processors: libraries keep scratch that threads might share.
+TEST(Gemm, ManyBlocksAtOnceGiveTheSameBits) {
+  const GemmDescriptor d{.m = 600, .n = 1100, .k = 1100};
+  const std::vector<char> a = cheap(d.dtype, d.m * d.k, 1), b = cheap(d.dtype, d.k * d.n, 2);
+  std::vector<float> first(size_t(d.m * d.n)), again(first.size());
+  const TensorView va = TensorView::dense(const_cast<char*>(a.data()), d.dtype, {d.m, d.k}), vb = TensorView::dense(const_cast<char*>(b.data()), d.dtype, {d.k, d.n});
+  for (std::string_view row : kRows) {
+    if (!serves(row, d)) continue;
+    set_threads(1);
+    ASSERT_OK(run_plan<Gemm>(d, {va, vb, TensorView::dense(first.data(), {d.m, d.n}), {}}, {.require_kernel = row}));
+    set_threads(8);
+    for (int repeat = 0; repeat < 6; ++repeat) {
+      ASSERT_OK(run_plan<Gemm>(d, {va, vb, TensorView::dense(again.data(), {d.m, d.n}), {}}, {.require_kernel = row}));
+      EXPECT_EQ(std::memcmp(first.data(), again.data(), first.size() * sizeof(float)), 0) << row << " repeat " << repeat;
+    }
+    set_threads(0);
+  }
+}
 TEST(Gemm, Contract) {
   for (std::string_view row : kRows)
     for (DType t : kTypes) {
