@@ -4,6 +4,8 @@
 // operations: s^T = k q^T with k as it lies, y^T = v^T p^T with v as it lies; only q is transposed, once. Per key block
 // of 128: m' = max(m, s), p = exp(s - m'), l = l exp(m - m') + sum p, y^T = y^T exp(m - m') + v^T p.
 // Work: 2 (D + Dv) flops a visible score and one exponential; the s^T block (16 KiB) stays in the first cache.
+// Few rows (decoding) would leave lanes empty: up to 8 take the product's other side, k transposed once, v as rows of B and
+// y by rows. Every sum keeps its terms and their order, so the bits are the same.
 // The blocks of keys begin at multiples of 128 whatever the panel sees, and keys that no query of the panel sees add
 // exact zeros, so a query's bits do not depend on its neighbours.
 #include "baracuda/ops/attention/attention_block.hpp"
@@ -12,7 +14,7 @@ namespace baracuda::inline BARACUDA_ISA {
 namespace attention {
 namespace {
 
-constexpr int64_t kW = kSdpaPanel;
+constexpr int64_t kW = kSdpaPanel, kFew = 8;
 
 template <class T> struct Forward {
   using S = Acc<T>;
@@ -27,6 +29,7 @@ template <class T> struct Forward {
   const int64_t d = p.head_dim, dv = p.head_dim_v;
   const Mask mask = mask_of(p, block.sequence);
   const bool plain = p.softcap == 0 && !p.slopes && !p.bias && p.scale > 0;
+  const bool few = block.rows <= kFew;  // y is [query][element] then, else [element][lane]
 
   struct Panel {
     int64_t cols, lo, hi, full_lo, full_hi;  // keys that any, that every query sees
@@ -35,7 +38,9 @@ template <class T> struct Forward {
   Row<S> rows[kSdpaRows];
   Panel panels[kSdpaRows / kW];
   P *q_packed, *k_staged, *v_staged, *weights;
-  S *s, *y, *m, *l, *bias, *out;
+  S *s, *y, *m, *l, *bias, *few_scores;
+  T* gathered;       // queries of several heads
+  Block<P> few_q;
 
   // Rows of the block, counted over its heads.
   int64_t head_of(int64_t r) const { return block.head + (block.row0 + r) / block.sequence.q_len; }
@@ -53,7 +58,8 @@ template <class T> struct Forward {
     bias = p.bias ? b.take<S>(kSdpaKeys * kW) : nullptr;
     k_staged = b.take<P>(kSdpaKeys * sdpa_padded(d));
     v_staged = b.take<P>(2 * kSdpaKeys * sdpa_padded(dv));
-    out = b.take<S>(kW * sdpa_padded(most(d, dv)));  // also: visible values of one query, queries of several heads
+    gathered = b.take<T>(kW * d);
+    few_scores = few ? b.take<S>(kFew * kSdpaKeys) : nullptr;
   }
 
   void start_panel(int64_t first, Panel& n) {
@@ -67,17 +73,25 @@ template <class T> struct Forward {
     const T* q = row_at<T>(p.q, block.sequence, head_of(first), block.sequence.q_start + query_of(first));
     int64_t q_row = p.q.row;
     if (block.heads > 1) {
-      T* gathered = reinterpret_cast<T*>(out);
       for (int64_t c = 0; c < n.cols; ++c)
         __builtin_memcpy(gathered + c * d, row_at<T>(p.q, block.sequence, head_of(first + c), block.sequence.q_start + query_of(first + c)),
                          size_t(d) * sizeof(T));
       q = gathered, q_row = d;
     }
-    n.q = tile.pack_b({q, q_row, 1, n.cols, d}, q_packed + first * sdpa_padded(d));
-    const int64_t at = first;
-    zero(y + at * dv, kW * dv);
-    zero(l + at, kW);
-    for (int64_t c = 0; c < kW; ++c) m[at + c] = S(-kInf);
+    if (few) few_q = stage_rows<T>(q, q_row, n.cols, d, q_packed);
+    else n.q = tile.pack_b({q, q_row, 1, n.cols, d}, q_packed + first * sdpa_padded(d));
+    zero(y + first * dv, kW * dv);
+    zero(l + first, kW);
+    for (int64_t c = 0; c < kW; ++c) m[first + c] = S(-kInf);
+  }
+
+  // s^T of one panel against n keys of the block from `skip`.
+  void scores(const Panel& panel, const T* k, Block<P> ks, int64_t skip, int64_t n) {
+    if (!few) return tile.tile({n, panel.cols, tile.groups(d), rows_of(tile, ks, skip), panel.q, s, kW, false});
+    const TileB kt = tile.pack_b({k + skip * p.k.row, p.k.row, 1, n, d}, k_staged);
+    tile.tile({panel.cols, n, tile.groups(d), rows_of(tile, few_q, 0), kt, few_scores, kSdpaKeys, false});
+    for (int64_t c = 0; c < panel.cols; ++c)
+      for (int64_t j = 0; j < n; ++j) s[j * kW + c] = few_scores[c * kSdpaKeys + j];
   }
 
   // Scale, softcap, bias and ALiBi of the scores of keys [key, key + n), in natural logarithms.
@@ -139,7 +153,10 @@ template <class T> struct Forward {
     }
     if (!rescale) return;
     S* o = y + first * dv;
-    for (int64_t c = 0; c < cols; c += N) {
+    if (few)
+      for (int64_t c = 0; c < cols; ++c)
+        for (int64_t e = 0; e < dv; ++e) o[c * dv + e] *= shrink[c];
+    else for (int64_t c = 0; c < cols; c += N) {
       const V alpha = load<N>(shrink + c);
       for (int64_t e = 0; e < dv; ++e) store<S, N>(o + e * kW + c, load<N>(o + e * kW + c) * alpha);
     }
@@ -159,23 +176,23 @@ template <class T> struct Forward {
     return sum;
   }
 
-  // y^T += v^T p^T for one panel.
-  void accumulate(int64_t first, int64_t cols, Block<P> v, int64_t skip, int64_t n) {
-    const P* w = O::pairs ? weights : reinterpret_cast<const P*>(s);
-    tile.tile({dv, cols, tile.groups(n), across(tile, v, skip), {w, O::group * kW, tile.nr * O::group}, y + first * dv, kW, true});
+  // y^T += v^T p^T, or y += p v, for queries [c, c + cols) of a panel; v from row `skip` on.
+  void accumulate(int64_t first, int64_t c, int64_t cols, Block<P> v, int64_t skip, int64_t n) {
+    const P* w = (O::pairs ? weights : reinterpret_cast<const P*>(s)) + c * O::group;
+    const int64_t step = O::group * kW;
+    if (few) tile.tile({cols, dv, tile.groups(n), {w, O::group, step, tile.mr * O::group}, columns_of(tile, v, skip), y + c * dv, dv, true});
+    else tile.tile({dv, cols, tile.groups(n), across(tile, v, skip), {w, step, tile.nr * O::group}, y + first * dv + c, kW, true});
   }
   // The same, query by query, with the values of hidden keys replaced by zero.
   void accumulate_visible(int64_t first, int64_t cols, const T* v, int64_t key, int64_t n) {
-    const P* w = O::pairs ? weights : reinterpret_cast<const P*>(s);
     for (int64_t c = 0; c < cols; ++c) {
       const Row<S>& r = rows[first + c];
-      const Block<P> seen = stage_visible<T, P>(v, p.v.row, n, dv, v_visible(), [&](int64_t k) { return hidden<T>(p, r, key + k); });
-      tile.tile({dv, 1, tile.groups(n), across(tile, seen, 0), {w + c * O::group, O::group * kW, tile.nr * O::group}, y + first * dv + c, kW, true});
+      accumulate(first, c, 1, stage_visible<T, P>(v, p.v.row, n, dv, v_visible(), [&](int64_t k) { return hidden<T>(p, r, key + k); }), 0, n);
     }
   }
   P* v_visible() { return v_staged + kSdpaKeys * sdpa_padded(dv); }
 
-  // y = y^T / l by squares of N queries x N elements.
+  // y^T / l by squares of N queries x N elements, y / l by rows.
   void finish(int64_t first, const Panel& n) {
     const S* o = y + first * dv;
     const V natural = V(S(plain ? p.scale : 1));
@@ -192,6 +209,11 @@ template <class T> struct Forward {
       }
       for (int64_t e = 0; e < dv; e += N) {
         const int width = int(least(N, dv - e));
+        if (few) {
+          for (int i = 0; i < queries; ++i)
+            store_tail<T, N>(to[i] + e, load_tail<N>(y + (c + i) * dv + e, width) * V(double(inverse.lane(i))), width);
+          continue;
+        }
         V square[N];
         for (int i = 0; i < N; ++i) square[i] = i < width ? load<N>(o + (e + i) * kW + c) * inverse : V(0);
         transpose(square);
@@ -215,20 +237,23 @@ template <class T> struct Forward {
       const int64_t n = least(kSdpaKeys, least(block.sequence.k_len, even(hi)) - key);
       const T* k = row_at<const T>(p.k, block.sequence, kv_head, block.sequence.k_start + key);
       const T* v = row_at<const T>(p.v, block.sequence, kv_head, block.sequence.k_start + key);
-      const Block<P> ks = stage_rows<T>(k, p.k.row, n, d, k_staged), vs = stage_columns<T>(v, p.v.row, n, dv, v_staged);
+      const Block<P> ks = few ? Block<P>{} : stage_rows<T>(k, p.k.row, n, d, k_staged), vs = stage_columns<T>(v, p.v.row, n, dv, v_staged);
+      if (few)  // memory-bound: the values arrive while the scores are made
+        for (int64_t j = 0; j < n; ++j)
+          for (int64_t e = 0; e < dv; e += 64 / int64_t(sizeof(T))) __builtin_prefetch(v + j * p.v.row + e, 0, 2);
       int v_finite = -1;
       for (int64_t i = 0; i < count; ++i) {
         const Panel& panel = panels[i];
         const int64_t first = i * kW, from = most(key, panel.lo) & ~int64_t(1), to = least(key + n, even(panel.hi));
         if (from >= to) continue;
         const bool partial = panel.full_lo > from || panel.full_hi < to;
-        tile.tile({to - from, panel.cols, tile.groups(d), rows_of(tile, ks, from - key), panel.q, s, kW, false});
+        scores(panel, k, ks, from - key, to - from);
         if (!plain) transform(rows + first, panel.cols, from, to - from);
         if (partial) hide(rows + first, panel.cols, from, to - from);
         softmax(first, panel.cols, to - from);
         if ((partial || p.bias) && v_finite < 0) v_finite = !any_nonfinite(v, p.v.row, n, dv);
         if ((partial || p.bias) && !v_finite) accumulate_visible(first, panel.cols, v + (from - key) * p.v.row, from, to - from);
-        else accumulate(first, panel.cols, vs, from - key, to - from);
+        else accumulate(first, 0, panel.cols, vs, from - key, to - from);
       }
     }
     for (int64_t i = 0; i < count; ++i) finish(i * kW, panels[i]);

@@ -82,7 +82,7 @@ constexpr int64_t sdpa_padded(int64_t d) { return (d + 31) / 32 * 32 + 16; }  //
 constexpr int64_t sdpa_forward_scratch(int64_t d, int64_t dv, int64_t sum) {
   const int64_t panels = kSdpaRows / kSdpaPanel, w = kSdpaPanel;
   return sum * (panels * w * (sdpa_padded(d) + sdpa_padded(dv) + 2) + 2 * kSdpaKeys * w + kSdpaKeys * (sdpa_padded(d) + 2 * sdpa_padded(dv)) +
-                w * sdpa_padded(d > dv ? d : dv)) + 24 * kSdpaRows + 64 * 16;
+                w * d + 8 * kSdpaKeys) + 24 * kSdpaRows + 64 * 16;
 }
 constexpr int64_t sdpa_backward_scratch(int64_t d, int64_t dv, int64_t sum) {
   const int64_t width = sdpa_padded(d) + sdpa_padded(dv), ld = kSdpaKeys + 16;
