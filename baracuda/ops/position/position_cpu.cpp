@@ -33,24 +33,41 @@ void sines(const RopeFrequencies& f, double p, double* out) {
     put<N>(out + f.half + i, s + low * c, count);
   }
 }
-void fill_fine(const RopeFrequencies& f) {
-  for (int b = 0; b < kRopeFine; ++b) sines(f, b, f.fine + b * 2 * f.half);
+// Turns a and b of f_i in one: out = a b as complex numbers.
+void multiply(int64_t half, const double* a, const double* b, double* out) {
+  constexpr int N = D::kWidth;
+  for (int64_t i = 0; i < half; i += N) {
+    const int count = width<N>(half - i);
+    const D ca = get<N>(a + i, count), sa = get<N>(a + half + i, count), cb = get<N>(b + i, count), sb = get<N>(b + half + i, count);
+    put<N>(out + i, fma(ca, cb, -(sa * sb)), count);
+    put<N>(out + half + i, fma(sa, cb, ca * sb), count);
+  }
+}
+// Few sines and more products: a plan is made in microseconds.
+void fill_digits(const RopeFrequencies& f) {
+  auto row = [&](int k) { return f.digits + k * 2 * f.half; };
+  for (int c = 0; c < 16; ++c)
+    if (c < 4 || c % 4 == 0) sines(f, c, row(c));
+    else multiply(f.half, row(c - c % 4), row(c % 4), row(c));
+  for (int b = 0; b < 4; ++b) sines(f, 16 * b, row(16 + b));
 }
 
 template <class A> void table(const RopeTable& t) {
   constexpr int N = D::kWidth;
   const int64_t half = t.f.half;
   const double sign = t.inverse ? -1 : 1;
+  double* group = t.coarse + 2 * half;  // of 16 positions
   int64_t last = 0;
   for (int64_t k = 0; k < t.count; ++k) {
-    const int64_t p = t.positions[k], a = p >> 6;
-    if (k == 0 || a != last) sines(t.f, double(a * kRopeFine), t.coarse);
-    last = a;
-    const double* fine = t.f.fine + (p & (kRopeFine - 1)) * 2 * half;
+    const int64_t p = t.positions[k];
+    if (k == 0 || p >> 6 != last >> 6) sines(t.f, double(p & ~int64_t(63)), t.coarse);
+    if (k == 0 || p >> 4 != last >> 4) multiply(half, t.coarse, t.f.digits + (16 + (p >> 4 & 3)) * 2 * half, group);
+    last = p;
+    const double* fine = t.f.digits + (p & 15) * 2 * half;
     A* out = static_cast<A*>(t.table) + k * (t.interleaved ? 4 : 2) * half;
     for (int64_t i = 0; i < half; i += N) {
       const int count = width<N>(half - i);
-      const D ca = get<N>(t.coarse + i, count), sa = get<N>(t.coarse + half + i, count);
+      const D ca = get<N>(group + i, count), sa = get<N>(group + half + i, count);
       const D cb = get<N>(fine + i, count), sb = get<N>(fine + half + i, count);
       const auto c = convert<A>(fma(ca, cb, -(sa * sb))), s = convert<A>(sign * fma(sa, cb, ca * sb));
       if (!t.interleaved) {
@@ -126,7 +143,7 @@ template <class T> void interleaved(const RopeRows& p) {
 }
 
 constexpr PositionKernels make() {
-  return {&fill_fine, by_dtype<void (*)(const RopeTable&)>(Floating{}, []<class T>() { return &table<Acc<T>>; }),
+  return {&fill_digits, by_dtype<void (*)(const RopeTable&)>(Floating{}, []<class T>() { return &table<Acc<T>>; }),
           by_dtype<void (*)(const RopeRows&)>(Floating{}, []<class T>() { return &half_split<T>; }),
           by_dtype<void (*)(const RopeRows&)>(Floating{}, []<class T>() { return &interleaved<T>; })};
 }

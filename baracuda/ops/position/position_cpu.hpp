@@ -5,13 +5,13 @@
 
 namespace baracuda {
 
-// A position is 64 a + b: the sines of 64 a f are computed when a changes, those of b f are looked up, and the two
-// are multiplied as complex numbers in f64. So a position has one table row, however it is reached.
-inline constexpr int kRopeFine = 64;
+// A position is 64 a + 16 b + c: the sines of 64 a f are computed when a changes, those of 16 b f and c f are looked up, and
+// they are multiplied as complex numbers in f64. So a position has one table row, however it is reached.
+inline constexpr int kRopeDigits = 16 + 4;  // c = 0 .. 15, then 16 b = 0 .. 48
 struct RopeFrequencies {
   const double *high, *low;  // f_i = high + low, i < half
   int64_t half;
-  double* fine;              // [64][2][half]: cosines, then sines, of b f_i
+  double* digits;            // [kRopeDigits][2][half]: cosines, then sines
 };
 // Rows of the table, A (float, double for f64) [count][2][width]: half_split cos[half] sin[half]; interleaved, for each
 // element of the pairs, cos[2 half] and sin[2 half] with the sign that the element's partner takes.
@@ -20,7 +20,7 @@ struct RopeTable {
   const int64_t* positions;
   int64_t count;
   bool interleaved, inverse;
-  double* coarse;  // scratch [2][half]
+  double* coarse;  // scratch [2][2][half]
   void* table;
 };
 struct RopeRows {
@@ -31,7 +31,7 @@ struct RopeRows {
   int64_t half, n;
 };
 struct PositionKernels {
-  void (*fill_fine)(const RopeFrequencies&);
+  void (*fill_digits)(const RopeFrequencies&);
   ByDType<void (*)(const RopeTable&)> table;
   ByDType<void (*)(const RopeRows&)> half_split, interleaved;
 };

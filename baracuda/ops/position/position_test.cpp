@@ -41,7 +41,8 @@ Turned oracle(const RopeDescriptor& d, const Tensor& x, const std::vector<int64_
           const double a = x.at(int64_t(ia)), c = x.at(int64_t(ib));
           o.y[ia] = double(a * cosine - c * sine);
           o.y[ib] = double(c * cosine + a * sine);
-          o.scale[ia] = o.scale[ib] = std::fabs(a) + std::fabs(c);
+          // The contract: an angle may be off by |p| 2^-62, which f64 sees.
+          o.scale[ia] = o.scale[ib] = (std::fabs(a) + std::fabs(c)) * (1 + (d.dtype == DType::f64 ? std::fabs(double(p)) * 0x1p-11 : 0));
         }
   return o;
 }
