@@ -81,6 +81,10 @@ def case_resume_continues_with_the_same_bits(d):
         assert read(f"{d}/part.svg") == read(f"{d}/whole.svg")
         done = run("--resume", f"{d}/part", "--sample", 30)
         assert not losses(done) and "--- sample" in done.out
+        run("--steps", 20, "--dtype", dtype, "--checkpoint", f"{d}/same", "--stop-after", 3)
+        options = [o for o in command("--resume", f"{d}/same") if o not in ("--checkpoint",)]
+        options.remove("")  # its value
+        assert subprocess.run(options, capture_output=True).returncode == 0 and read(f"{d}/same") == read(f"{d}/whole")
 
 
 def wait_for_steps(process, steps):

@@ -14,7 +14,7 @@ namespace {
 struct Line {
   TrainOptions options;
   std::string preset = "tiny", device = "cpu";
-  CLI::Option* preset_option = nullptr;
+  CLI::Option *preset_option = nullptr, *checkpoint_option = nullptr;
   std::vector<std::pair<std::string_view, std::string>> settings;  // field and text, as given
 };
 
@@ -54,7 +54,10 @@ Status resolve(Line& line) {
     if (value < 0 || value > int64_t(1) << 30) return {Code::invalid_problem, fmt::format("{} is {}: must be in [0, {}]", name, value, int64_t(1) << 30)};
   if (!(o.temperature >= 0 && o.temperature <= 1000)) return {Code::invalid_problem, fmt::format("--temperature is {}: must be in [0, 1000]", o.temperature)};
   if (o.prompt.empty()) return {Code::invalid_problem, "--prompt is empty: it needs at least one byte"};
-  if (!o.resume.empty()) return check_against_checkpoint(line);
+  if (!o.resume.empty()) {
+    if (line.checkpoint_option->count() == 0) o.checkpoint = o.resume;
+    return check_against_checkpoint(line);
+  }
   const Preset* preset = find_preset(line.preset);
   if (!preset) {
     std::string known;
@@ -78,7 +81,7 @@ std::function<int()> train_command(CLI::App& app) {
   line->preset_option = app.add_option("--preset", line->preset, "settings to start from" + names)->capture_default_str();
   app.add_option("--data", o.data, "UTF-8 text to train on; data/emma.txt by default, with --resume the text of that run");
   app.add_option("--resume", o.resume, "continue the run of this checkpoint, bit for bit");
-  app.add_option("--checkpoint", o.checkpoint, "where the run is saved; '' for nowhere")->capture_default_str();
+  line->checkpoint_option = app.add_option("--checkpoint", o.checkpoint, "where the run is saved, '' for nowhere; with --resume the same file by default")->capture_default_str();
   app.add_option("--checkpoint-every", o.checkpoint_every, "steps between saves; 0: only at the end")->capture_default_str();
   app.add_option("--svg", o.svg, "where the loss curve is drawn; '' for nowhere")->capture_default_str();
   app.add_option("--sample", o.sample, "bytes of text to generate at the end")->capture_default_str();

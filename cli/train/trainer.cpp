@@ -216,7 +216,7 @@ Status Run::loop(bool& interrupted) {
   if (!o_.svg.empty()) fmt::print("loss curve: {}\n", o_.svg);
   if (state_.step < s.steps)
     fmt::print("stopped after step {} of {}{}\n", state_.step, s.steps,
-               o_.checkpoint.empty() ? "" : fmt::format("; continue with: baracuda train --resume {} --checkpoint {}", o_.checkpoint, o_.checkpoint));
+               o_.checkpoint.empty() ? "" : "; continue with: baracuda train --resume " + o_.checkpoint);
   return {};
 }
 

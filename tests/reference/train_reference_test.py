@@ -20,7 +20,7 @@ STEPS = 20
 LOSS_TOLERANCE = 1e-4      # relative
 GRADIENT_TOLERANCE = 1e-4  # of the gradient's norm
 
-COMMON = "--layers 2 --width 48 --hidden 80 --context 40 --batch 3 --steps 30 --warmup 5 --threads 2".split()
+COMMON = "--layers 2 --width 48 --hidden 80 --context 100 --batch 2 --steps 30 --warmup 5 --threads 2".split()
 CASES = {
     "grouped heads, tied": "--heads 6 --kv-heads 2 --tied true".split(),
     "one key head, untied": "--heads 3 --kv-heads 1 --tied false --clip 0.05 --seed 9".split(),
