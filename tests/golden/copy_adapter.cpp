@@ -28,8 +28,8 @@ Status cast(Replay& r, std::string_view) {
 Status fill(Replay& r, std::string_view op) {
   const Held* x = r.input();
   double value = op == "ones_like" ? 1 : 0;
-  if (op == "fill") value = r.tensor(0, "value")->values()[0];
-  if (op == "full_like") value = r.tensor(0, "fill_value")->values()[0];
+  if (op == "fill") value = number(*r.argument(0, "value"));
+  if (op == "full_like") value = number(*r.argument(0, "fill_value"));
   Held y(r.out_dtype(), x->shape(), r.wanted().view().strides);
   BARACUDA_TRY(run_plan<Fill>({y.dtype(), y.shape()}, {.y = y, .value = value}));
   r.output(0, y);

@@ -35,7 +35,8 @@ DType partial_dtype(DType t, const Shape& part, const Shape& full) { return part
 
 // alpha a @ b + beta c0 for a, b with matrices on the last two axes; c0 may be absent. The views are of held tensors.
 Status matrices(Replay& r, const Held* a, const Held* b, TensorView av, TensorView bv, double alpha = 1, const Held* c0 = nullptr, double beta = 1,
-                bool transposed_b = false, bool bias_row = false) {
+                bool transposed_b = false, bool bias_row = false, TensorView cv = {}) {
+  if (c0 && cv.absent()) cv = *c0;
   const Shape batch_a = without_last(av.shape, 2), batch_b = without_last(bv.shape, 2);
   BARACUDA_TRY_ASSIGN(batch, broadcast_shape(Gemm::name, batch_a, batch_b));
   const int64_t m = av.shape[av.shape.rank - 2], k = av.shape[av.shape.rank - 1], n = bv.shape[bv.shape.rank - (transposed_b ? 2 : 1)];
@@ -45,7 +46,7 @@ Status matrices(Replay& r, const Held* a, const Held* b, TensorView av, TensorVi
   if (c0 && bias_row) o.bias = *c0;
   else if (c0) {
     o.beta = beta;
-    BARACUDA_TRY(run_plan<Copy>({t, c.shape()}, {.x = expanded(*c0, c.shape()), .y = c}));
+    BARACUDA_TRY(run_plan<Copy>({t, c.shape()}, {.x = expanded(cv, c.shape()), .y = c}));
   }
   BARACUDA_TRY(product(av, bv, c, o));
   r.output(0, c);
@@ -55,7 +56,7 @@ Status matrices(Replay& r, const Held* a, const Held* b, TensorView av, TensorVi
     for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = int64_t(i);
     return values_of(expanded(TensorView::dense(numbers.data(), of), full));
   };
-  const Values pa = places(batch_a, batch), pb = places(batch_b, batch), pc = c0 ? places(c0->shape(), c.shape()) : Values{};
+  const Values pa = places(batch_a, batch), pb = places(batch_b, batch), pc = c0 ? places(cv.shape, c.shape()) : Values{};
   r.reference = [&r, a, b, c0, alpha, beta = bias_row ? 1 : beta, m, n, k, pa, pb, pc, transposed_b](const Inputs& in) {
     const Values &x = r.numbers(*a, in), &w = r.numbers(*b, in);
     Numbers out;
@@ -93,7 +94,7 @@ Status matrices(Replay& r, const Held* a, const Held* b, TensorView av, TensorVi
   BARACUDA_TRY(put(a, da, av.shape));
   BARACUDA_TRY(put(b, db, bv.shape));
   if (c0 && c0->gradient >= 0) {
-    Tensor dc0(t, c0->shape());
+    Tensor dc0(t, cv.shape);
     BARACUDA_TRY(summed(dc, bias_row ? 1 : beta, dc0));
     r.gradient(*c0, dc0);
   }
@@ -118,7 +119,7 @@ Status add_product(Replay& r, std::string_view op) {
   const Held *c0 = r.input(), *a = r.tensor(0, op == "addmv" ? "mat" : op == "addr" ? "vec1" : op == "baddbmm" ? "batch1" : "mat1"),
              *b = r.tensor(1, op == "addmv" ? "vec" : op == "addr" ? "vec2" : op == "baddbmm" ? "batch2" : "mat2");
   const double alpha = r.value(3, "alpha", 1.0), beta = r.value(2, "beta", 1.0);
-  if (op == "addmv") return matrices(r, a, b, *a, column(*b), alpha, c0, beta);
+  if (op == "addmv") return matrices(r, a, b, *a, column(*b), alpha, c0, beta, false, false, column(*c0));
   if (op == "addr") return matrices(r, a, b, column(*a), row(*b), alpha, c0, beta);
   const bool bias_row = beta == 1 && c0->shape().rank == 1 && c0->shape()[0] == b->shape().last();
   return matrices(r, a, b, *a, *b, alpha, c0, beta, false, bias_row);

@@ -16,7 +16,8 @@ namespace baracuda::golden {
 using Json = nlohmann::json;
 using Values = std::vector<double>;
 
-std::vector<double> values_of(const TensorView& v);  // in row-major order of the shape
+Values values_of(const TensorView& v);  // in row-major order of the shape
+double number(const Json& j);           // also true, false and {"float": "inf"}
 
 // A tensor of a sample in memory of its own, with exactly the strides that the operator was given, and guard bytes.
 class Held {

@@ -107,7 +107,10 @@ class Report : public ::testing::Environment {
 };
 [[maybe_unused]] const auto* const report = ::testing::AddGlobalTestEnvironment(new Report);
 
-struct Case { std::string file, op; };
+struct Case {
+  std::string file, op;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.file << " " << c.op; }
+};
 std::vector<Case> cases(std::initializer_list<const char*> files) {
   std::vector<Case> list;
   for (const char* file : files)
