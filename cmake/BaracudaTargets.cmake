@@ -28,7 +28,9 @@ add_library(baracuda_flags INTERFACE)
 target_include_directories(baracuda_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
 target_compile_options(baracuda_flags INTERFACE -ffp-contract=off -fwrapv -fno-math-errno -fno-trapping-math
   -Wall -Wextra $<$<BOOL:${BARACUDA_WERROR}>:-Werror> -Wno-unknown-pragmas -Wno-missing-field-initializers -Wno-dangling-else
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-psabi> -fvisibility=hidden -fvisibility-inlines-hidden)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-psabi>
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-bitwise-instead-of-logical -Wno-unused-value>  # masks of one lane are bool; folds of assignments
+  -fvisibility=hidden -fvisibility-inlines-hidden)
 target_link_libraries(baracuda_flags INTERFACE Threads::Threads)
 if(BARACUDA_SANITIZE)
   target_compile_options(baracuda_flags INTERFACE -fsanitize=${BARACUDA_SANITIZE} -fno-omit-frame-pointer
