@@ -17,7 +17,7 @@ works() {
   if ! "$baracuda" "$@" >/dev/null 2>&1; then echo "FAILED: baracuda $*: exit $?"; failed=$((failed + 1)); else passed=$((passed + 1)); fi
 }
 refused "subcommand"
-refused "fly" fly
+refused "subcommand" fly
 refused "no op 'nothing'" explain nothing
 refused "no op 'nothing'" ops nothing
 refused "not field=value" explain gated shape
