@@ -10,7 +10,7 @@ namespace {
 using Castable = TypeList<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>;
 
 template <class Op> PrecisionGuarantee exact(const typename Op::Descriptor& d) {
-  return {.math_precision = d.dtype, .accumulator = d.dtype, .batch_invariant = true, .same_on_cpu_and_cuda = true};
+  return {.math_precision = d.dtype, .accumulator = d.dtype, .batch_invariant = true};
 }
 Status expect_apart(std::string_view op, const TensorView& x, const TensorView& y) {
   if (overlaps(x, y) || (x.data == y.data && x.numel() > 0 && (byte_size(x.dtype) != byte_size(y.dtype) || !(x.strides == y.strides))))

@@ -1,16 +1,205 @@
 #include "baracuda/ops/copy/copy.hpp"
+#include <bit>
+#include <cmath>
+#include <limits>
+#include "baracuda/host/isa.hpp"
 #include "baracuda/testing/plan_checks.hpp"
-namespace baracuda { namespace {
+
+namespace baracuda {
+namespace {
+
 using namespace testing;
-TEST(Copy, Casts) {
-  const Tensor x = Tensor::normal(DType::f32, {7, 301}, 1);
-  Tensor y(DType::bf16, {7, 301}), z(DType::f32, {7,301}, Layout::transposed);
-  ASSERT_OK(run_plan<Cast>({DType::f32, DType::bf16, {7, 301}}, {x, y}));
-  ASSERT_OK(run_plan<Copy>({DType::f32, {7, 301}}, {x, z}));
-  for (int64_t i = 0; i < y.numel(); ++i) ASSERT_EQ(y.at(i), rounded(DType::bf16, x.at(i)));
-  for (int64_t i = 0; i < y.numel(); ++i) ASSERT_EQ(z.at(i), x.at(i));
-  ASSERT_OK(run_plan<Copy>({DType::f32, {7, 301}}, {z, z}));
-  ASSERT_OK(run_plan<Fill>({DType::bf16, {7, 301}}, {y, 1.5}));
-  for (int64_t i = 0; i < y.numel(); ++i) ASSERT_EQ(y.at(i), 1.5);
+
+constexpr DType kAll[] = {DType::boolean, DType::i8, DType::u8, DType::i16, DType::u16, DType::i32, DType::u32,
+                          DType::i64, DType::u64, DType::f16, DType::bf16, DType::f32, DType::f64};
+constexpr Layout kLayouts[] = {Layout::dense, Layout::padded, Layout::transposed, Layout::reversed, Layout::outer_reversed, Layout::every_other};
+
+// The rules of the header, in 128-bit integers and long double.
+struct Value { bool floating; long double f; __int128 i; };
+Value read(DType t, const void* p) {
+  switch (t) {
+    case DType::boolean: case DType::u8: return {false, 0, *static_cast<const uint8_t*>(p)};
+    case DType::i8: return {false, 0, *static_cast<const int8_t*>(p)};
+    case DType::i16: return {false, 0, *static_cast<const int16_t*>(p)};
+    case DType::u16: return {false, 0, *static_cast<const uint16_t*>(p)};
+    case DType::i32: return {false, 0, *static_cast<const int32_t*>(p)};
+    case DType::u32: return {false, 0, *static_cast<const uint32_t*>(p)};
+    case DType::i64: return {false, 0, *static_cast<const int64_t*>(p)};
+    case DType::u64: return {false, 0, *static_cast<const uint64_t*>(p)};
+    default: return {true, read_element(t, p), 0};
+  }
 }
-} }
+bool is_signed(DType t) { return kDTypeFacts[size_t(t)].is_signed; }
+// v rounded once to the float dtype: by its precision and exponent range.
+long double round_to(DType t, long double v) {
+  if (std::isnan(v) || std::isinf(v) || v == 0) return v;
+  const int p = t == DType::f64 ? 53 : t == DType::f32 ? 24 : t == DType::f16 ? 11 : 8, least = t == DType::f64 ? -1022 : t == DType::f16 ? -14 : -126,
+            most = t == DType::f64 ? 1024 : t == DType::f16 ? 16 : 128;
+  int e = 0;
+  std::frexp(v, &e);
+  const int unit = std::max(e, least + 1) - p;
+  const long double r = std::ldexp(std::nearbyint(std::ldexp(v, -unit)), unit);
+  return std::fabs(r) >= std::ldexp(1.0L, most) ? std::copysign(std::numeric_limits<long double>::infinity(), r) : r;
+}
+void expect_cast(DType from, const void* x, DType to, const void* y) {
+  const Value v = read(from, x), got = read(to, y);
+  const std::string what = text(from, " ", v.floating ? double(v.f) : double(int64_t(v.i)), " to ", to);
+  if (to == DType::boolean) EXPECT_EQ(int64_t(got.i), v.floating ? v.f != 0 : v.i != 0) << what;
+  else if (got.floating) {
+    const long double want = round_to(to, v.floating ? v.f : (long double)(v.i));
+    if (std::isnan(want)) EXPECT_TRUE(std::isnan(got.f)) << what;
+    else EXPECT_TRUE(got.f == want && std::signbit(got.f) == std::signbit(want)) << what << ": " << double(got.f) << ", want " << double(want);
+  } else {
+    const int bits = bit_size(to);
+    __int128 want = v.i;
+    if (v.floating) {
+      const __int128 low = is_signed(to) ? -((__int128)1 << (bits - 1)) : 0, high = ((__int128)1 << (is_signed(to) ? bits - 1 : bits)) - 1;
+      want = std::isnan(v.f) ? 0 : v.f <= (long double)low ? low : v.f >= (long double)high ? high : (__int128)v.f;
+    } else {
+      want &= ((__int128)1 << bits) - 1;
+      if (is_signed(to) && want >> (bits - 1)) want -= (__int128)1 << bits;
+    }
+    EXPECT_TRUE(got.i == want) << what << ": " << int64_t(got.i) << ", want " << int64_t(want);
+  }
+}
+// Values of every kind: small, at the bounds of each integer type and beyond, at ties, special.
+std::vector<uint8_t> interesting(DType t, int64_t& n) {
+  const size_t size = byte_size(t);
+  std::vector<uint8_t> bytes;
+  auto add_bits = [&](uint64_t b) { for (size_t k = 0; k < size; ++k) bytes.push_back(uint8_t(b >> (8 * k))); };
+  if (t == DType::boolean) for (int i = 0; i < 70; ++i) add_bits(uint64_t(i % 3 == 0));
+  else if (!is_floating(t)) {
+    for (int s = 0; s < int(8 * size); ++s) for (int d = -2; d <= 2; ++d) add_bits((uint64_t(1) << s) + uint64_t(d)), add_bits(0 - (uint64_t(1) << s) + uint64_t(d));
+    add_bits(0x4000004000000001), add_bits(0x4000004000000000), add_bits(0x400000c000000000), add_bits(0x8000008000000001);  // ties of f32
+  } else {
+    auto add = [&](double v) { uint64_t b = 0; write_element(t, &b, v); add_bits(b); };
+    for (double v : {0.0, -0.0, 0.4, -0.4, 0.5, 0.9, -0.9, 1.0, 1.5, -1.5, 2.5, 3.7, -3.7, 1e-8, 6e-8, 1e-41, 1e-300, 65504.0, 65519.0, 65520.0, 3e38, 3.5e38, 1e300, double(INFINITY), -double(INFINITY), double(NAN)}) add(v);
+    for (int s = 0; s <= 64; ++s) for (double d : {-1.0, -0.5, 0.0, 0.5, 1.0}) add(std::ldexp(1.0, s) + d), add(-std::ldexp(1.0, s) + d);
+    if (t == DType::f64) for (double v : {1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-8 - 0x1p-40, 1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-11 - 0x1p-40, 1 + 0x1p-24, 1 + 3 * 0x1p-24}) add(v), add(-v);  // twice-rounded traps
+  }
+  n = int64_t(bytes.size() / size);
+  return bytes;
+}
+TEST(Copy, CastsOfEveryPair) {
+  for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    limit_isa(set);
+    for (DType from : kAll)
+      for (DType to : kAll) {
+        int64_t n = 0;
+        std::vector<uint8_t> x = interesting(from, n);
+        std::vector<uint8_t> y(size_t(n) * byte_size(to), 0xcc);
+        ASSERT_OK(run_plan<Cast>({from, to, {n}}, {TensorView::dense(x.data(), from, {n}), TensorView::dense(y.data(), to, {n})}));
+        for (int64_t i = 0; i < n; ++i) expect_cast(from, &x[size_t(i) * byte_size(from)], to, &y[size_t(i) * byte_size(to)]);
+      }
+  }
+  limit_isa(Isa::avx512bf16);
+}
+TEST(Copy, CastShapesAndStrides) {
+  for (Layout in : kLayouts)
+    for (Layout out : kLayouts)
+      for (const Shape& shape : {Shape{}, Shape{1}, Shape{0, 3}, Shape{15}, Shape{257}, Shape{3, 5, 17}, Shape{2, 1, 255}, Shape{300, 2}, Shape{70, 90}}) {
+        const Tensor x = Tensor::normal(DType::f32, shape, 1, 0, 5, in);
+        Tensor y(DType::bf16, shape, out), z(DType::f32, shape, out), w(DType::f64, shape, out);
+        ASSERT_OK(run_plan<Cast>({DType::f32, DType::bf16, shape}, {x, y}));
+        ASSERT_OK(run_plan<Copy>({DType::f32, shape}, {x, z}));
+        ASSERT_OK(run_plan<Cast>({DType::f32, DType::f64, shape}, {x, w}));
+        for (int64_t i = 0; i < shape.numel(); ++i) {
+          ASSERT_EQ(y.at(i), rounded(DType::bf16, x.at(i))) << shape.rank << " " << i;
+          ASSERT_EQ(z.at(i), x.at(i)) << int(in) << int(out) << " " << i;
+          ASSERT_EQ(w.at(i), x.at(i));
+        }
+        ASSERT_TRUE(y.guards_intact() && z.guards_intact() && w.guards_intact());
+      }
+}
+// Element (i, j, k) of a permuted tensor holds its own number: every axis order, every element size.
+TEST(Copy, AxisOrders) {
+  const int64_t extent[3] = {33, 5, 67};
+  const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  for (DType t : {DType::u8, DType::bf16, DType::i32, DType::f64, DType::c128})
+    for (const auto& o : orders) {
+      const size_t size = byte_size(t);
+      const Shape shape{extent[0], extent[1], extent[2]};
+      std::vector<uint8_t> x(size_t(shape.numel()) * size), y(x.size() + 16, 0xee);
+      Strides strides;
+      strides.rank = 3;
+      int64_t step = 1;
+      for (int a = 2; a >= 0; --a) strides[o[a]] = step, step *= extent[o[a]];
+      for (size_t i = 0; i < x.size(); ++i) x[i] = uint8_t(i * 2654435761u >> 13);
+      ASSERT_OK(run_plan<Copy>({t, shape}, {TensorView{x.data(), t, {}, shape, strides}, TensorView::dense(y.data(), t, shape)}));
+      const std::vector<uint8_t> want = bytes_of(TensorView{x.data(), t, {}, shape, strides});
+      EXPECT_TRUE(std::equal(want.begin(), want.end(), y.begin())) << name(t) << " " << o[0] << o[1] << o[2];
+      EXPECT_EQ(y[want.size()], 0xee);
+      // and back into that order
+      std::vector<uint8_t> back(x.size(), 0xee);
+      ASSERT_OK(run_plan<Copy>({t, shape}, {TensorView::dense(y.data(), t, shape), TensorView{back.data(), t, {}, shape, strides}}));
+      EXPECT_TRUE(back == x) << name(t) << " back " << o[0] << o[1] << o[2];
+    }
+}
+TEST(Copy, case_dlpack_negative_stride) {  // arange(12) as (3, 4) with columns reversed
+  std::vector<double> v(12);
+  for (int i = 0; i < 12; ++i) v[size_t(i)] = i;
+  const Tensor x(DType::f64, {3, 4}, v);
+  TensorView flipped = x;
+  flipped.data = x.view().as<double>() + 3, flipped.strides = {4, -1};
+  Tensor y(DType::f64, {3, 4});
+  ASSERT_OK(run_plan<Copy>({DType::f64, {3, 4}}, {flipped, y}));
+  EXPECT_EQ(y.values(), (std::vector<double>{3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8}));
+}
+TEST(Copy, BroadcastAndInPlace) {
+  const Tensor row = Tensor::normal(DType::f16, {33}, 1);
+  TensorView wide = row;
+  wide.shape = {5, 33}, wide.strides = {0, 1};
+  Tensor y(DType::f16, {5, 33});
+  ASSERT_OK(run_plan<Copy>({DType::f16, {5, 33}}, {wide, y}));
+  for (int64_t i = 0; i < 165; ++i) EXPECT_EQ(y.at(i), row.at(i % 33));
+  const Tensor x = Tensor::normal(DType::f32, {1000}, 2);
+  Tensor z(DType::i32, {1000});
+  ASSERT_OK(run_plan<Copy>({DType::f32, {1000}}, {x, TensorView::dense(z.view().data, DType::f32, {1000})}));
+  ASSERT_OK(run_plan<Cast>({DType::f32, DType::i32, {1000}}, {TensorView::dense(z.view().data, DType::f32, {1000}), z}));
+  for (int64_t i = 0; i < 1000; ++i) EXPECT_EQ(z.at(i), std::trunc(x.at(i)));
+}
+TEST(Copy, Fills) {
+  const struct { DType t; double value, want; } cases[] = {{DType::f32, 0.1, double(0.1f)}, {DType::bf16, 257, 256}, {DType::f16, 1e6, INFINITY},
+      {DType::f64, -0.0, -0.0}, {DType::i8, 300, 127}, {DType::i8, -1.9, -1}, {DType::u16, -5, 0}, {DType::boolean, 0.5, 1}, {DType::i64, 9007199254740992, 9007199254740992}};
+  for (const auto& c : cases)
+    for (Layout layout : kLayouts) {
+      Tensor y(c.t, {7, 300}, layout);
+      ASSERT_OK(run_plan<Fill>({c.t, {7, 300}}, {y, c.value}));
+      for (int64_t i = 0; i < y.numel(); ++i) ASSERT_TRUE(y.at(i) == c.want && std::signbit(y.at(i)) == std::signbit(c.want)) << name(c.t) << " " << y.at(i);
+      EXPECT_TRUE(y.guards_intact());
+    }
+  Tensor empty(DType::f32, {0}), scalar(DType::f32, {});
+  ASSERT_OK(run_plan<Fill>({DType::f32, {0}}, {empty, 1}));
+  ASSERT_OK(run_plan<Fill>({DType::f32, {}}, {scalar, NAN}));
+  EXPECT_TRUE(std::isnan(scalar.at(0)));
+}
+TEST(Copy, ContractAndBits) {
+  const Tensor x = Tensor::normal(DType::f32, {3, 20000}, 1), turned = Tensor::normal(DType::f32, {300, 200}, 1, 0, 1, Layout::transposed);
+  Tensor y(DType::bf16, {3, 20000}), z(DType::f32, {3, 20000}), w(DType::f32, {300, 200});
+  check_repeat_bits<Cast>({DType::f32, DType::bf16, {3, 20000}}, {x, y});
+  check_repeat_bits<Copy>({DType::f32, {3, 20000}}, {x, z});
+  check_repeat_bits<Copy>({DType::f32, {300, 200}}, {turned, w});
+  check_repeat_bits<Fill>({DType::f32, {3, 20000}}, {z, 3});
+  check_contract<Cast>({DType::f32, DType::bf16, {3, 20000}}, {x, y});
+  check_contract<Copy>({DType::f32, {3, 20000}}, {x, z});
+  check_contract<Fill>({DType::f32, {3, 20000}}, {z, 3});
+}
+TEST(Copy, Refusals) {
+  const Stream s = Stream::cpu();
+  expect_refused(CastPlan::select(s, {DType::c64, DType::f32, {2}}).status(), Code::unsupported, {"cast.cpu.map", "no c64"});
+  expect_refused(CastPlan::select(s, {DType::f32, DType::f8e4m3, {2}}).status(), Code::unsupported, {"no cast to f8e4m3"});
+  expect_refused(CopyPlan::select(s, {DType::i4, {2}}).status(), Code::unsupported, {"no i4"});
+  expect_refused(FillPlan::select(s, {DType::c64, {2}}).status(), Code::unsupported, {"no c64"});
+  expect_refused(CopyPlan::select(s, {DType::f32, {2, -3}}).status(), Code::invalid_problem, {"copy", "shape", "[2, -3]"});
+  expect_refused(CastPlan::select(s, {DType::count, DType::f32, {2}}).status(), Code::invalid_problem, {"cast", "invalid dtype"});
+  Tensor x = Tensor::normal(DType::f32, {9}, 1);
+  TensorView head = x, tail = x, back = x;
+  head.shape = tail.shape = {8}, tail.data = x.view().as<float>() + 1;
+  expect_refused(run_plan<Copy>({DType::f32, {8}}, {head, tail}), Code::invalid_problem, {"y overlaps x"});
+  back.shape = {4}, head.shape = {4}, back.strides = {2};
+  expect_refused(run_plan<Copy>({DType::f32, {4}}, {head, back}), Code::invalid_problem, {"y overlaps x"});
+  expect_refused(run_plan<Cast>({DType::f32, DType::f64, {4}}, {head, TensorView::dense(x.view().data, DType::f64, {4})}), Code::invalid_problem, {"y overlaps x"});
+}
+
+}  // namespace
+}  // namespace baracuda

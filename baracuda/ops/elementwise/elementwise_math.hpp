@@ -63,48 +63,31 @@ template <> struct Unary<UnaryKind::relu> : Functor1<kY> {
   template <class V> BARACUDA_HD V fwd(V x) const { return where(x <= 0, V(0), x); }
   template <class V> BARACUDA_HD V bwd(V dy, V, V y) const { return where(y <= 0, V(0), dy); }
 };
-// The three below: where x < 0, the factor exp(-...) is applied last. |x| is cut where the tail is 0: 0 inf is not wanted.
+// In the three below the factor exp(-...) of a negative x comes last. |x| is cut where that is 0: 0 inf is not wanted.
 template <> struct Unary<UnaryKind::gelu> : Functor1<kX> {  // x Phi(x)
   template <class V> BARACUDA_HD V fwd(V x) const {
     const V z = clamp(abs(x), 0, 40);
-    const auto n = normal_tail(z);
-    const V q = n.density.m * (z * n.p) / n.d, tail = q * n.density.a * n.density.b;
-    return where(x < 0, V(-0.0), x) - tail;
+    const auto tail = normal_tail(z);
+    return where(x < 0, V(-0.0), x) - tail.m * tail.a * tail.b;
   }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const {
     const V z = clamp(abs(x), 0, 40);
-    const auto n = normal_tail(z);
-    const V density = n.density.m * n.density.a * n.density.b;
-    const V slope = density * fma(z, V(kSqrt1_2Pi), -(n.p / n.d));  // of the part beside max(x, 0), by |x|
+    const V slope = times(fma(z, V(kSqrt1_2Pi), -mills(z)), normal_density(z));  // beside that of max(x, 0), by |x|
     return dy * where(x < 0, -slope, 1 + slope);
   }
 };
 template <> struct Unary<UnaryKind::gelu_tanh> : Functor1<kX> {  // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2 u))
-  template <class V> BARACUDA_HD V fwd(V x) const {
-    const V z = clamp(abs(x), 0, 40);
-    const auto e = exp_minus_gelu_argument(z);
-    const V y = where(x < 0, -z * e.m, x) / (1 + e.m * e.a * e.b);
-    return where(x < 0, y * e.a * e.b, y);
-  }
+  template <class V> BARACUDA_HD V fwd(V x) const { return times_sigmoid(x, 40, [](V z) { return exp_minus_gelu_argument(z); }); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const {
-    const V z = clamp(abs(x), 0, 40);
-    const auto e = exp_minus_gelu_argument(z);
-    const V t = e.m * e.a * e.b, d = 1 / (1 + t);
+    const V z = clamp(abs(x), 0, 40), t = times(V(1), exp_minus_gelu_argument(z)), d = 1 / (1 + t);
     const V part = z * (t * d * d) * (2 * kSqrt2_Pi * fma(3 * kCubic * z, z, V(1)));
     return dy * where(x < 0, t * d - part, d + part);
   }
 };
-template <> struct Unary<UnaryKind::silu> : Functor1<kX> {  // x sigmoid(x)
-  template <class V> BARACUDA_HD V fwd(V x) const {
-    const V z = clamp(abs(x), 0, 1000);
-    const auto e = exp_parts(-z, V(0));
-    const V y = where(x < 0, -z * e.m, x) / (1 + e.m * e.a * e.b);
-    return where(x < 0, y * e.a * e.b, y);
-  }
+template <> struct Unary<UnaryKind::silu> : Functor1<kX> {  // x / (1 + exp(-x))
+  template <class V> BARACUDA_HD V fwd(V x) const { return times_sigmoid(x, 1000, [](V z) { return exp_parts(-z, V(0)); }); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const {
-    const V z = clamp(abs(x), 0, 1000);
-    const auto e = exp_parts(-z, V(0));
-    const V t = e.m * e.a * e.b, d = 1 / (1 + t), part = z * (t * d * d);
+    const V z = clamp(abs(x), 0, 1000), t = times(V(1), exp_parts(-z, V(0))), d = 1 / (1 + t), part = z * (t * d * d);
     return dy * where(x < 0, t * d - part, d + part);
   }
 };

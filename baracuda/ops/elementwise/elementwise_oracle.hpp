@@ -11,11 +11,12 @@
 namespace baracuda {
 
 // The pieces of gelu_math.hpp from libm.
-inline elementwise::ExpParts<Dual> exp_parts(Dual hi, Dual lo) { return {exp(hi + lo), 1, 1}; }
-inline elementwise::NormalTail<Dual> normal_tail(Dual z) {
-  const double tail = 0.5 * std::erfc(z.v * 0.70710678118654752440), density = std::exp(-0.5 * z.v * z.v);
-  return {{Dual(density, -z.v * density * z.d), 1, 1}, Dual(tail, -0.39894228040143267794 * density * z.d) / Dual(density, -z.v * density * z.d), 1};
+inline elementwise::ExpParts<Dual> exp_parts(Dual hi, Dual lo) { return {0, exp(hi + lo), 1}; }
+inline elementwise::Scaled<Dual> normal_tail(Dual z) {
+  const double tail = 0.5 * std::erfc(z.v * 0.70710678118654752440), density = 0.39894228040143267794 * std::exp(-0.5 * z.v * z.v);
+  return {z * Dual(tail, -density * z.d), 1, 1};
 }
+inline Dual mills(Dual z) { return 0.5 * std::erfc(z.v * 0.70710678118654752440) * std::exp(0.5 * z.v * z.v); }  // its slope is not used
 
 namespace testing {
 
@@ -55,10 +56,10 @@ inline UlpBound ulp_bound(UnaryKind k) {
     case UnaryKind::rsqrt: return {1.5, 1.5};
     case UnaryKind::tanh: return {2.47, 2.45};
     case UnaryKind::sigmoid: return {2.41, 2.35};
-    case UnaryKind::gelu: return {2.5, 2.5};
-    case UnaryKind::gelu_tanh: return {2.5, 2.5};
-    case UnaryKind::silu: return {2.5, 2.5};
-    case UnaryKind::softplus: return {2.5, 2.5};
+    case UnaryKind::gelu: return {2.5, 2.8};  // f64: 2.5 above x = -33
+    case UnaryKind::gelu_tanh: return {2.3, 2.3};
+    case UnaryKind::silu: return {2.1, 2.1};
+    case UnaryKind::softplus: return {1.7, 1.7};
   }
   return {};
 }

@@ -6,36 +6,66 @@
 namespace baracuda::inline BARACUDA_ISA {
 namespace elementwise {
 
-// exp(hi + lo) as m a b with powers of two a, b: the rounding of hi does not reach the result, and a product with it
-// is rounded in the subnormal range only once, when a and b come last. hi <= 0, |lo| far below |hi|.
-template <class V> struct ExpParts { V m, a, b; };
+// exp(hi + lo) as (1 + e) a b with powers of two a, b: w exp(hi + lo) = fma(w, e, w) a b is rounded once in the normal
+// range and once more at most when it is subnormal, and the rounding of hi does not reach it. hi <= 0, |lo| far below |hi|.
+template <class V> struct ExpParts { V e, a, b; };
 template <class V> BARACUDA_HD ExpParts<V> exp_parts(V hi, V lo) {
-  const double least = V::kF32 ? -160 : -1400;  // further than exp_reduce goes: factors may lift the result from 0
+  const double least = V::kF32 ? -160 : -1400;  // further than exp_reduce goes: a factor may lift the result from 0
   const V x = where(hi < least, V(least), hi), t = fma(x, V(0x1.71547652b82fep0), V(kMagic<V>)), k = t - kMagic<V>;
   const auto n = bits(t) - bits(V(kMagic<V>));
   const V r = fma(k, V(V::kF32 ? 0x1.05c61p-29 : -0x1.abc9e3b39803fp-56), fma(k, V(V::kF32 ? -0x1.62e43p-1 : -0x1.62e42fefa39efp-1), x));
-  return {1 + expm1_reduced(r + where(hi < least, V(0), lo)), pow2<V>(n >> 1), pow2<V>(n - (n >> 1))};
+  return {expm1_reduced(r + where(hi < least, V(0), lo)), pow2<V>(n >> 1), pow2<V>(n - (n >> 1))};
+}
+template <class V> BARACUDA_HD V times(V w, ExpParts<V> p) { return fma(w, p.e, w) * p.a * p.b; }
+
+// exp(-z^2 / 2), the square in two words.
+template <class V> BARACUDA_HD ExpParts<V> normal_density(V z) {
+  const V s = -0.5 * z * z;
+  return exp_parts(s, fma(-0.5 * z, z, -s));
+}
+// Phi(-z) / exp(-z^2 / 2) = p / (z + k), z >= 0: p is a polynomial in t = (z - k) / (z + k) (Sollya fpminimax) and
+// smooth for all z. Here p = first + t (second + t higher), the first two coefficients in two words.
+template <class V> inline constexpr double kMillsShift = V::kF32 ? 3.375 : 4;
+template <class V> inline constexpr double kMillsFirst = V::kF32 ? 0x1.7b6eep-1 : 0x1.82b4bb8c94dcep-1;
+template <class V> inline constexpr double kMillsSecond = V::kF32 ? -0x1.1b21ccp-1 : -0x1.373e3a893c28ap-1;
+template <class V> BARACUDA_HD V mills_higher(V t) {
+  if constexpr (V::kF32)
+    return poly(t, 0x1.2e77p-2, -0x1.92fb58p-4, 0x1.1dbbe2p-7, 0x1.005f22p-7, -0x1.275e78p-9, -0x1.bbfb26p-11,
+                0x1.4863p-12, 0x1.160242p-13, -0x1.5ae8d2p-19);
+  else
+    return poly(t, 0x1.8c6dbf2cfc308p-2, -0x1.7dff2bff6848ep-3, 0x1.eec4cc3e4437p-5, -0x1.ee276104394dfp-8,
+                -0x1.c81719c9583c7p-9, 0x1.ab825fb0b1e79p-10, 0x1.17a4a5f88a5fbp-13, -0x1.e4a421b84fc42p-13,
+                -0x1.001105bc19734p-19, 0x1.26d06381dce02p-15, 0x1.7fd984bc8707p-21, -0x1.8d4904de83701p-18,
+                -0x1.4faaccb4ba3c6p-21, 0x1.124d7d23af555p-20, 0x1.1ba2629f39649p-22, -0x1.50475c84c092fp-23,
+                -0x1.4b9e1c899ace6p-24, 0x1.1410e4d988414p-26, 0x1.f64f29722ce96p-27, -0x1.74bf01111ba35p-32,
+                -0x1.48e7657885791p-30);
+}
+template <class V> BARACUDA_HD V mills(V z) {
+  const V d = z + kMillsShift<V>, t = (z - kMillsShift<V>) / d;
+  return fma(t, fma(t, mills_higher(t), V(kMillsSecond<V>)), V(kMillsFirst<V>)) / d;
+}
+// z Phi(-z) as m a b: sums and products that would cost half an ulp each carry a second word.
+template <class V> struct Scaled { V m, a, b; };
+template <class V> BARACUDA_HD Scaled<V> normal_tail(V z) {
+  const ExpParts<V> g = normal_density(z);
+  const double k = kMillsShift<V>, first = kMillsFirst<V>, second = kMillsSecond<V>;
+  const double first_low = V::kF32 ? 0 : -0x1.565f5eebea41cp-55, second_low = V::kF32 ? 0 : 0x1.3174d50a816acp-55;
+  const V d = z + k, part = d - z, d_low = (z - (d - part)) + (k - part), t0 = (z - k) / d;
+  const V off = d_low * (1 - t0) * (0.5 / k), t = fma(-t0, off, t0);  // off = d_low / d
+  const V h = mills_higher(t), q = fma(t, h, V(second)), q_low = fma(t, h, second - q) + second_low;
+  const V p = fma(t, q, V(first)), p_low = fma(t, q_low, fma(t, q, first - p) + first_low);
+  const V n = z * p, n_low = fma(-n, off, fma(z, p, -n) + z * p_low);
+  return {(n + fma(n, g.e, fma(n_low, g.e, n_low))) / d, g.a, g.b};
 }
 
-// Phi(-z) = exp(-z^2 / 2) p / d, z >= 0: d = z + k, and p is a polynomial in (z - k) / d (Sollya fpminimax), which is
-// smooth for all z. The square is in two words.
-template <class V> struct NormalTail { ExpParts<V> density; V p, d; };
-template <class V> BARACUDA_HD NormalTail<V> normal_tail(V z) {
-  const V s = z * z, s_low = fma(z, z, -s);
-  const double k = V::kF32 ? 3.375 : 4;
-  const V d = z + k, t = (z - k) / d;
-  V p;
-  if constexpr (V::kF32)
-    p = poly(t, 0x1.7b6eep-1, -0x1.1b21ccp-1, 0x1.2e77p-2, -0x1.92fb58p-4, 0x1.1dbbe2p-7, 0x1.005f22p-7, -0x1.275e78p-9,
-             -0x1.bbfb26p-11, 0x1.4863p-12, 0x1.160242p-13, -0x1.5ae8d2p-19);
-  else
-    p = poly(t, 0x1.82b4bb8c94dcep-1, -0x1.373e3a893c28ap-1, 0x1.8c6dbf2cfc2c5p-2, -0x1.7dff2bff6842fp-3,
-             0x1.eec4cc3e48142p-5, -0x1.ee2761044a3efp-8, -0x1.c81719cca078ep-9, 0x1.ab825fb349ad9p-10,
-             0x1.17a4a7839ae5fp-13, -0x1.e4a4221a17965p-13, -0x1.0012c8932948dp-19, 0x1.26d06683ec859p-15,
-             0x1.7fede811cc214p-21, -0x1.8d48f49d5ef2cp-18, -0x1.4fd09664c394ap-21, 0x1.124ac20b3dcaep-20,
-             0x1.1bf9e9361a5edp-22, -0x1.501bec16e4621p-23, -0x1.4c889c30be86cp-24, 0x1.12dd2fc6a1c73p-26,
-             0x1.f8a009fa6bbf3p-27, -0x1.5a4e6e62b1f8ep-32, -0x1.4a1298265b267p-30);
-  return {exp_parts(-0.5 * s, -0.5 * s_low), p, d};
+// x / (1 + t) for x >= 0, x t / (1 + t) below, t = exponential(|x|): x times a sigmoid. What the sum 1 + t rounds away
+// goes into the exponential's part of the product; 1.5 - d / 2 is near enough to 1 / d for that.
+template <class V, class E> BARACUDA_HD V times_sigmoid(V x, double most, E exponential) {
+  const V z = clamp(abs(x), 0, most);
+  const ExpParts<V> p = exponential(z);
+  const V t = times(V(1), p), d = 1 + t, off = ((1 - d) + t) * (1.5 - 0.5 * d);
+  const V y = where(x < 0, -fma(z, fma(-off, p.e, p.e - off), z), x) / d;
+  return where(x < 0, y * p.a * p.b, y);
 }
 
 // exp(-2 u), x >= 0, with u = sqrt(2 / pi) (x + 0.044715 x^3), the argument of gelu_tanh, in two words.

@@ -1,0 +1,47 @@
+// Bytes over time against a copy of the same volume in the same run: 16 M parameters in 64 tensors.
+#include <benchmark/benchmark.h>
+#include <deque>
+#include "baracuda/ops/optim/optim.hpp"
+#include "baracuda/testing/bench.hpp"
+
+namespace {
+using namespace baracuda;
+using namespace baracuda::testing;
+
+constexpr int kCount = 64;
+struct List {
+  std::deque<Buffer> buffers;
+  std::vector<TensorView> views;
+  uint64_t bytes = 0;
+  explicit List(DType t, double std = 1) {
+    for (int i = 0; i < kCount; ++i) {
+      buffers.emplace_back(t, Shape{512, 512}, std);
+      views.push_back(buffers.back());
+      bytes += buffers.back().bytes();
+    }
+  }
+};
+
+void adamw(benchmark::State& state, DType t, bool with_masters) {
+  List p(t), g(t, 0.01), m(DType::f32, 0), v(DType::f32, 0);
+  std::optional<List> w;
+  if (with_masters) w.emplace(DType::f32);
+  AdamW::Args a{.params = p.views, .grads = g.views, .m = m.views, .v = v.views};
+  uint64_t bytes = p.bytes + g.bytes + 2 * m.bytes + 2 * v.bytes;
+  if (w) a.masters = w->views, bytes += 2 * w->bytes;  // params are then written only
+  else bytes += p.bytes;
+  bench_plan<AdamW>(state, {.dtype = t, .grad_dtype = t}, a, bytes);
+}
+void global_norm(benchmark::State& state, DType t) {
+  List g(t);
+  Buffer norm(t == DType::f64 ? DType::f64 : DType::f32, {});
+  bench_plan<GlobalNorm>(state, {t}, {.x = g.views, .norm = norm}, g.bytes);
+}
+BENCHMARK_CAPTURE(adamw, f32, DType::f32, false);
+BENCHMARK_CAPTURE(adamw, bf16_masters, DType::bf16, true);
+BENCHMARK_CAPTURE(adamw, bf16, DType::bf16, false);
+BENCHMARK_CAPTURE(global_norm, f32, DType::f32);
+BENCHMARK_CAPTURE(global_norm, bf16, DType::bf16);
+BENCHMARK_CAPTURE(global_norm, f64, DType::f64);
+BARACUDA_BENCH_COPY()
+}  // namespace
