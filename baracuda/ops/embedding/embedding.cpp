@@ -27,7 +27,7 @@ Status expect_rows(std::string_view op, std::string_view arg, const TensorView& 
   return expect_dense_rows(op, arg, v);
 }
 PrecisionGuarantee copies(const EmbeddingDescriptor& d) {
-  return {.math_precision = d.dtype, .accumulator = d.dtype, .batch_invariant = true, .same_on_cpu_and_cuda = true};
+  return {.math_precision = d.dtype, .accumulator = d.dtype, .batch_invariant = true};
 }
 PrecisionGuarantee sums(const EmbeddingBackwardDescriptor& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype)};

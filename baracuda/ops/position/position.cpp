@@ -93,7 +93,7 @@ std::span<const Kernel<KvCacheAppend>> KvCacheAppend::kernels() {
                                                     .launch = launch_all<KvCacheAppend>(Floating{}, run_append),
                                                     .guarantee = [](const Descriptor& d) {
                                                       return PrecisionGuarantee{.math_precision = d.dtype, .accumulator = d.dtype,
-                                                                                .batch_invariant = true, .same_on_cpu_and_cuda = true};
+                                                                                .batch_invariant = true};
                                                     }}};
   return list;
 }
