@@ -23,7 +23,7 @@ for name in "$@"; do
   echo "fuzz_$name: $seconds s"
   # Nothing that a descriptor or a header says may be allocated: the limits are far below what they can say.
   "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=1500 -malloc_limit_mb=256 -max_len=4096 \
-    -print_final_stats=1 -verbosity=0 -artifact_prefix="$found/../" $dictionary "$found" "tests/fuzz/corpus/$name" 2>&1 |
+    -print_final_stats=1 -print_funcs=0 -verbosity=0 -artifact_prefix="$found/../" $dictionary "$found" "tests/fuzz/corpus/$name" 2>&1 |
     grep -vE '^stat::(new_units|slowest)' >"$build/corpus/$name.log" && status=0 || status=$?
   if grep -qE 'SUMMARY|ERROR: libFuzzer|runtime error' "$build/corpus/$name.log" || ! grep -q number_of_executed_units "$build/corpus/$name.log"; then
     cat "$build/corpus/$name.log" >&2

@@ -1,5 +1,5 @@
-// Any bytes as a training text, and any text as settings. What is accepted must be UTF-8 without NUL and carriage return,
-// the same when read again, and every window of it must lie inside.
+// Any bytes as a training text, and any text as settings. What is accepted has no NUL, is the same when read again (but for
+// a second byte order mark, or a carriage return that now stands before a newline), and every window of it lies inside.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -19,10 +19,10 @@ void read_text(std::span<const std::byte> file, int64_t context, uint64_t seed) 
   const auto text = io::decode_text(file);
   if (!text.ok()) return require(!text.status().message().empty(), "a text is refused without a reason");
   require(!text->empty() && text->size() <= file.size(), "a text grew or vanished");
-  for (uint8_t c : *text) require(c != 0 && c != '\r', "a NUL or a carriage return is left");
+  const std::string_view view(reinterpret_cast<const char*>(text->data()), text->size());
+  require(view.find('\0') == view.npos, "a NUL is left");
   const auto again = io::decode_text(std::as_bytes(std::span(*text)));
-  require(!again.ok() || again->size() <= text->size(), "a text grew when read again");
-  if (text->size() < 3 || (*text)[0] != 0xef) require(again.ok() && *again == *text, "a text changed when read again");
+  if (!view.starts_with("\xef\xbb\xbf") && view.find("\r\n") == view.npos) require(again.ok() && *again == *text, "a text changed when read again");
 
   const auto windows = cli::Windows::over(*text, context, seed);
   if (!windows.ok()) return require(int64_t(text->size()) <= context, "a text is refused though a window fits");
