@@ -29,8 +29,7 @@ target_include_directories(baracuda_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJ
 target_compile_options(baracuda_flags INTERFACE -ffp-contract=off -fwrapv -fno-math-errno -fno-trapping-math
   -Wall -Wextra $<$<BOOL:${BARACUDA_WERROR}>:-Werror> -Wno-unknown-pragmas -Wno-missing-field-initializers -Wno-dangling-else
   $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-psabi>
-  $<$<CXX_COMPILER_ID:Clang>:-Wno-bitwise-instead-of-logical -Wno-unused-value>  # masks of one lane are bool; folds of assignments
-  -fvisibility=hidden -fvisibility-inlines-hidden)
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-bitwise-instead-of-logical -Wno-unused-value>)  # masks of one lane are bool; folds of assignments
 target_link_libraries(baracuda_flags INTERFACE Threads::Threads)
 if(BARACUDA_SANITIZE)
   target_compile_options(baracuda_flags INTERFACE -fsanitize=${BARACUDA_SANITIZE} -fno-omit-frame-pointer
@@ -68,7 +67,7 @@ function(baracuda_isa_sources)
       target_link_libraries(${target} PRIVATE baracuda_flags)
       # No exceptions or unwinding tables to mix between instruction sets; the loops need neither.
       list(TRANSFORM BARACUDA_MARCH_${isa} REPLACE "^x86" "-march=x86" OUTPUT_VARIABLE march)
-      target_compile_options(${target} PRIVATE ${march} -fno-exceptions
+      target_compile_options(${target} PRIVATE ${march} -fno-exceptions -fvisibility=hidden
         $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread>)  # false on unrolled lane loops
       target_compile_definitions(${target} PRIVATE BARACUDA_ISA=${isa})
       set_property(GLOBAL APPEND PROPERTY BARACUDA_OBJECTS $<TARGET_OBJECTS:${target}>)

@@ -1,5 +1,8 @@
 // OpenBLAS products. Its pthread build has one thread count for the process: it is set to 1 when the first plan that
-// uses it is made, because our own team does the splitting.
+// uses it is made. Calls are made one at a time: builds without locks share their packing buffers between threads, and
+// concurrent calls then give other results (seen with the serial build of 0.3.21 on 16 threads). So this row has the
+// speed of one thread; it is there for comparison and for those who require it.
+#include <mutex>
 #include "baracuda/core/text.hpp"
 #include "baracuda/vendor/library_product.hpp"
 
@@ -30,6 +33,8 @@ Result<LibraryState> prepare(const LibraryShapes& s) {
 Status run(const void*, const LibraryShapes& s, const LibraryBlock& b) {
   for (int64_t extent : {b.m, b.n, b.k, b.lda, b.ldb, b.ldc})
     if (extent > INT32_MAX) return {Code::unsupported, text("openblas: ", extent, " exceeds its 32-bit integers")};
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
   const auto a_trans = s.trans_a ? kBlasTrans : kBlasNoTrans, b_trans = s.trans_b ? kBlasTrans : kBlasNoTrans;
   if (s.dtype == DType::f32)
     cblas_sgemm(kBlasRowMajor, a_trans, b_trans, int(b.m), int(b.n), int(b.k), 1, static_cast<const float*>(b.a), int(b.lda),

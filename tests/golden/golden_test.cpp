@@ -188,7 +188,7 @@ TEST(Golden, tables_name_samples) {
 // The judge sees a wrong element, a missing result, a changed input, and PyTorch's value where it is right.
 TEST(Golden, judge_sees_mistakes) {
   const Samples& all = samples("opinfo_f32");
-  const Json& sample = all.ops()["neg"][0];
+  const Json sample = all.ops()["neg"][0];
   auto failures = [&](auto change) {
     ::testing::TestPartResultArray results;
     ::testing::ScopedFakeTestPartResultReporter reporter(::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);

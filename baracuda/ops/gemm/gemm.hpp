@@ -16,7 +16,8 @@
 // subnormal operands and sums as zero. NaN and infinities act as in the formula.
 // The rows gemm.cpu.onednn and gemm.cpu.openblas call their library with one thread on blocks of c that depend on the
 // shape alone: deterministic for any number of threads, not batch invariant. They stand first only where they were
-// measured faster, or when the preference names them (see gemm_tuning.hpp).
+// measured faster, or when the preference names them (see gemm_tuning.hpp). OpenBLAS is called from one thread at a time,
+// because not every build of it is safe otherwise.
 //
 // Workspace: packed blocks of a and b, and sums where c cannot hold them.
 // Blocking after Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008.
