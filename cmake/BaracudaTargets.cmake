@@ -69,6 +69,9 @@ function(baracuda_isa_sources)
       list(TRANSFORM BARACUDA_MARCH_${isa} REPLACE "^x86" "-march=x86" OUTPUT_VARIABLE march)
       target_compile_options(${target} PRIVATE ${march} -fno-exceptions -fvisibility=hidden
         $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread>)  # false on unrolled lane loops
+      if(BARACUDA_SANITIZE AND NOT BARACUDA_SANITIZE_KERNELS)
+        target_compile_options(${target} PRIVATE -fno-sanitize=all)
+      endif()
       target_compile_definitions(${target} PRIVATE BARACUDA_ISA=${isa})
       set_property(GLOBAL APPEND PROPERTY BARACUDA_OBJECTS $<TARGET_OBJECTS:${target}>)
       set_property(GLOBAL APPEND PROPERTY BARACUDA_ISA_TARGETS ${target})
