@@ -1,3 +1,4 @@
+#include <sys/mman.h>
 #include "baracuda/ops/attention/attention_oracle.hpp"
 
 namespace baracuda {
@@ -399,6 +400,60 @@ TEST(Attention, case_grid_65536) {  // many items or heads, short sequences: the
       EXPECT_EQ(c.y.at(at + i), s.y.at(i));
       EXPECT_EQ(c.dq.at(at + i), s.dq.at(i));
       EXPECT_EQ(c.dk.at(at + i), s.dk.at(i));
+    }
+  }
+}
+TEST(Attention, case_attn_2g_offset) {  // rows 2^30 elements apart, so that offsets pass 2^31; only their pages exist
+  constexpr int64_t far = int64_t(1) << 30, rows = 4, width = 16;
+  const SdpaDescriptor d{.dtype = DType::bf16, .batch = 1, .heads = 1, .q_len = 4, .k_len = 4, .head_dim = width, .causal = true, .varlen = true,
+                         .total_q = rows, .total_k = rows};
+  Sdpa want(d, 3);
+  want.lengths({0, 4}, {0, 4});
+  ASSERT_OK(want.forward());
+  ASSERT_OK(want.backward());
+  const size_t bytes = size_t((rows - 1) * far + 8 * width) * 2;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  int64_t next = 0;
+  auto view = [&](const Tensor* from) {  // 8 tensors side by side
+    TensorView v{static_cast<bf16*>(memory) + width * next++, DType::bf16, {}, {rows, 1, width}, {far, width, 1}};
+    if (from) put_bytes(v, bytes_of(*from));
+    return v;
+  };
+  const TensorView q = view(&want.q), k = view(&want.k), v = view(&want.v), dy = view(&want.dy), y = view(nullptr), dq = view(nullptr),
+                   dk = view(nullptr), dv = view(nullptr);
+  Tensor lse(DType::f32, {1, 4});
+  EXPECT_OK(run_plan<FlashSdpa>(d, {q, k, v, y, lse, {}, {}, want.cu_q, want.cu_k}));
+  EXPECT_OK(run_plan<FlashSdpaBackward>(d, {dy, q, k, v, y, lse, dq, dk, dv, {}, {}, {}, want.cu_q, want.cu_k}));
+  EXPECT_TRUE(bytes_of(y) == bytes_of(want.y) && bytes_of(dq) == bytes_of(want.dq) && bytes_of(dk) == bytes_of(want.dk) && bytes_of(dv) == bytes_of(want.dv));
+  munmap(memory, bytes);
+}
+TEST(Attention, case_d256_shared_memory) {
+  SdpaDescriptor d = shape(DType::bf16, 1, 1, 1, 256, 256, 256);
+  d.causal = true;
+  check_sdpa(Sdpa(d, 4));
+}
+TEST(Attention, case_ptxas_race) {  // partial blocks read nothing that was not written: any scratch gives the same bits
+  for (DType t : kDTypesHere) {
+    SdpaDescriptor d = shape(t, 1, 2, 1, 67, 131, 19);
+    d.causal = true;
+    Sdpa c(d, 4);
+    auto forward = FlashSdpaPlan::select(Stream::cpu(), d);
+    auto backward = FlashSdpaBackwardPlan::select(Stream::cpu(), d);
+    ASSERT_TRUE(forward.ok() && backward.ok());
+    ScratchArena arena;
+    std::vector<uint8_t> first;
+    for (int fill : {0, 0xff, 0x3f}) {
+      const Workspace w = arena.get(std::max(forward->workspace_size(), backward->workspace_size())).value();
+      std::memset(w.data, fill, w.bytes);
+      ASSERT_OK(forward->run(Stream::cpu(), w, c.forward_args()));
+      std::memset(w.data, fill, w.bytes);
+      ASSERT_OK(backward->run(Stream::cpu(), w, c.backward_args()));
+      std::vector<uint8_t> all;
+      for (const Tensor* x : {&c.y, &c.lse, &c.dq, &c.dk, &c.dv})
+        for (uint8_t b : x->element_bytes()) all.push_back(b);
+      if (first.empty()) first = all;
+      EXPECT_TRUE(all == first) << name(t) << " " << fill;
     }
   }
 }
