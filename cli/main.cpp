@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   // A reader that went away and a file-size limit then come back as errors of write(), with their reason.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
+  setvbuf(stdout, nullptr, _IOLBF, 0);  // a reader behind a pipe sees each step when it is done
   CLI::App app("baracuda: plans for machine-learning primitives", "baracuda");
   app.require_subcommand(1);
   std::function<int()> chosen;

@@ -13,11 +13,11 @@ constexpr Settings make(void (*change)(Settings&)) {
 }
 
 constexpr Preset kPresets[] = {
-    {"tiny", "0.9 M parameters, some three minutes on 2 cores", make([](Settings&) {})},
-    {"small", "6 M parameters", make([](Settings& s) {
+    {"tiny", "0.8 M parameters, some three minutes on 2 cores", make([](Settings&) {})},
+    {"small", "8 M parameters", make([](Settings& s) {
        s.layers = 6, s.width = 320, s.heads = 5, s.kv_heads = 5, s.hidden = 896, s.context = 256, s.batch = 16, s.steps = 2000, s.warmup = 100, s.lr = 2e-3;
      })},
-    {"medium", "25 M parameters", make([](Settings& s) {
+    {"medium", "24 M parameters", make([](Settings& s) {
        s.layers = 8, s.width = 512, s.heads = 8, s.kv_heads = 4, s.hidden = 1408, s.context = 512, s.batch = 16, s.steps = 4000, s.warmup = 200, s.lr = 1e-3;
      })},
     {"124m", "124 M parameters, vocabulary 50304: for measurements", make([](Settings& s) {

@@ -10,13 +10,13 @@ namespace baracuda::cli {
 
 struct Settings {
   // Model: Llama-style decoder.
-  int64_t vocabulary = 256, layers = 4, width = 192, heads = 6, kv_heads = 2, hidden = 512, context = 256;
+  int64_t vocabulary = 256, layers = 4, width = 128, heads = 4, kv_heads = 2, hidden = 384, context = 256;
   double rope_theta = 10000, norm_eps = 1e-5;
   bool tied = true;
   DType dtype = DType::f32;
   // Optimisation: AdamW, linear warm-up, cosine decay to lr * lr_floor, global norm clipping.
-  int64_t steps = 1000, batch = 8, warmup = 50;
-  double lr = 3e-3, lr_floor = 0.1, beta1 = 0.9, beta2 = 0.95, adam_eps = 1e-8, weight_decay = 0.1, clip = 1;
+  int64_t steps = 1700, batch = 8, warmup = 100;
+  double lr = 4e-3, lr_floor = 0.1, beta1 = 0.9, beta2 = 0.95, adam_eps = 1e-8, weight_decay = 0.1, clip = 1;
   int64_t seed = 1;
 
   int64_t head_dim() const { return width / heads; }

@@ -24,9 +24,9 @@ TEST(Settings, text_round_trip) {
 TEST(Settings, nonsense_is_refused_in_one_line) {
   const struct { const char *key, *value, *message; } cases[] = {
       {"vocabulary", "255", "vocabulary is 255: must be in [256"}, {"layers", "0", "layers is 0: must be in [1"},
-      {"layers", "-3", "layers is -3"},                            {"width", "100", "width is 100: must be a multiple of heads, 6"},
-      {"width", "18", "width / heads is 3: must be even"},         {"heads", "1", "heads is 1: must be a multiple of kv_heads"},
-      {"kv_heads", "4", "heads is 6: must be a multiple of kv_heads, 4"}, {"context", "0", "context is 0"},
+      {"layers", "-3", "layers is -3"},                            {"width", "130", "width is 130: must be a multiple of heads, 4"},
+      {"width", "12", "width / heads is 3: must be even"},         {"heads", "1", "heads is 1: must be a multiple of kv_heads"},
+      {"kv_heads", "3", "heads is 4: must be a multiple of kv_heads, 3"}, {"context", "0", "context is 0"},
       {"steps", "0", "steps is 0"},                                {"batch", "0", "batch is 0"},
       {"lr", "0", "lr is 0: must be in (0, 100]"},                 {"lr", "-1", "lr is -1"},
       {"lr", "nan", "lr is nan"},                                  {"lr_floor", "2", "lr_floor is 2: must be in [0, 1]"},

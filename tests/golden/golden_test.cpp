@@ -213,7 +213,7 @@ TEST(Golden, judge_sees_mistakes) {
   EXPECT_EQ(failures([](Replay&, Values&, Values& dx) { dx[399] += 1e-6 * std::max(1.0, std::fabs(dx[399])); }), 1);
   EXPECT_EQ(failures([](Replay&, Values& y, Values&) { y.clear(); }), 1);
   EXPECT_EQ(failures([](Replay&, Values&, Values& dx) { dx.clear(); }), 1);
-  EXPECT_EQ(failures([](Replay& r, Values&, Values&) { *r.input()->view().as<float>() += 1; }), 1);
+  EXPECT_GT(failures([](Replay& r, Values&, Values&) { *r.input()->view().as<float>() += 1; }), 0);
   EXPECT_GT(failures([](Replay& r, Values&, Values&) { r.reference = [](const Inputs& in) { return Numbers{in[0], Values(in[0].size())}; }; }), 0);
 }
 

@@ -51,8 +51,7 @@ double fold(double (&acc)[kLanesOfSum]) {
   return acc[0];
 }
 
-template <class T> struct Sum {
-  using W = Acc<T>;
+struct SumJob {
   const Arrangement& a;
   const MapWalk& walk;    // inputs
   const MapWalk& target;  // one operand, kept elements
@@ -60,6 +59,9 @@ template <class T> struct Sum {
   MapRun run;
   const double* parameters;
   double* partial;
+};
+template <class T> struct Sum : SumJob {
+  using W = Acc<T>;
 
   struct Blocks {
     alignas(64) char in[kMapOperands][kMapBlock * 8];
@@ -193,9 +195,8 @@ int64_t broadcast_partials(const Shape& shape, const Shape& operand) {
   const Arrangement a = arrange(shape, operand);
   return a.chunks > 1 ? a.chunks * a.kept : 0;
 }
-void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which, int outputs, const TensorView& target, MapRun run,
+void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which, const TensorView& target, MapRun run,
                    const double* parameters, double* partial, int threads) {
-  (void)outputs;
   const Arrangement a = arrange(shape, target.shape);
   if (a.kept == 0) return;
   Shape ordered, kept;
@@ -215,10 +216,10 @@ void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which
   MapWalk walk, to;
   walk.init(ordered, {inputs, in.size()}, {}, false);
   to.init(kept, {}, {&out, 1}, false);
-  visit_dtype(Floating{}, target.dtype, 0, [&]<class T>() {
-    Sum<T>{a, walk, to, int(in.size()), which, run, parameters, partial}.all(threads);
-    return 0;
+  static constexpr auto sums = by_dtype<void (*)(const SumJob&, int)>(Floating{}, []<class T>() {
+    return +[](const SumJob& job, int threads) { Sum<T>{job}.all(threads); };
   });
+  sums[target.dtype]({a, walk, to, int(in.size()), which, run, parameters, partial}, threads);
 }
 
 }  // namespace baracuda

@@ -90,7 +90,7 @@ Status run_binary_backward(const Launch<BinaryBackward>& l) {
   for (int k = 0; k < 2; ++k)
     if (k == 0 ? is_sum(d.a, shape) : is_sum(d.b, shape)) {
       double* partial = c.take<double>(k == 0 ? "da partial sums" : "db partial sums", broadcast_partials(shape, k == 0 ? d.a : d.b));
-      if (k == 0 ? sum_a : sum_b) sum_broadcast(shape, in, k, 2, k == 0 ? a.da : a.db, e.backward_wide[d.dtype], parameters, partial, l.threads);
+      if (k == 0 ? sum_a : sum_b) sum_broadcast(shape, in, k, k == 0 ? a.da : a.db, e.backward_wide[d.dtype], parameters, partial, l.threads);
     }
   if ((da && !sum_a) || (db && !sum_b)) {
     const MapOperand out[] = {da && !sum_a ? MapOperand{a.da.data, broadcast_operand(a.da, shape).strides, dy.bytes} : MapOperand{nullptr, {}, dy.bytes},

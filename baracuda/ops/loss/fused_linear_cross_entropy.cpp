@@ -64,6 +64,7 @@ Result<State> make_state(const Stream& stream, const D& d, PlanPreference prefer
   std::sort(sizes.rbegin(), sizes.rend());
 
   preference.max_workspace = UINT64_MAX;
+  preference.allow_nondeterministic = false;  // this row promises its bits
   preference.require_kernel = {};
   preference.require_backend = Backend::count;
   const Types t(d);
@@ -156,7 +157,8 @@ std::string refuse(const D& d, const PlanPreference&) {
   return {};
 }
 PrecisionGuarantee guarantee(const D& d) {
-  return {.math_precision = Types(d).dlogits, .accumulator = accumulator(d.dtype)};
+  const DType acc = accumulator(d.dtype);
+  return {.math_precision = any_gradient(d) ? Types(d).dlogits : acc, .accumulator = acc};
 }
 
 TensorView matrix(const void* p, DType t, int64_t rows, int64_t n, int64_t pitch) {

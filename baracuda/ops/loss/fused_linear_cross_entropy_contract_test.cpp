@@ -150,6 +150,17 @@ TEST(FusedLinearCrossEntropyContract, EveryMatrixBackend) {
       check_repeat_bits<FusedLinearCrossEntropy>(d, {c.x, c.w, {}, target, {}, {}, o.loss, o.z_part, o.dx, o.dw, {}}, {.prefer_backend = backend}, 1);
     }
 }
+TEST(FusedLinearCrossEntropyContract, Guarantee) {
+  FusedDescriptor d{.dtype = DType::bf16, .tokens = 4, .hidden = 8, .classes = 5};
+  auto guarantee = [&] { return FusedLinearCrossEntropyPlan::select(Stream::cpu(), d)->precision_guarantee(); };
+  EXPECT_EQ(name(guarantee().math_precision), name(DType::f32));
+  EXPECT_TRUE(guarantee().deterministic && !guarantee().batch_invariant);
+  d.grad_w = true;  // the gradient of the logits is rounded
+  EXPECT_EQ(name(guarantee().math_precision), name(DType::bf16));
+  EXPECT_EQ(name(guarantee().accumulator), name(DType::f32));
+  d.w_dtype = DType::f32;
+  EXPECT_EQ(name(guarantee().math_precision), name(DType::f32));
+}
 TEST(FusedLinearCrossEntropyContract, OutputsAreOverwritten) {  // poison is NaN: nothing of it may remain
   FusedDescriptor d{.dtype = DType::bf16, .tokens = 40, .hidden = 8, .classes = 30, .bias = true, .grad_x = true, .grad_w = true, .grad_bias = true};
   const FusedCase c = fused_case(d, 1, 2);

@@ -13,17 +13,18 @@ template <class D> Status validate_tensor(std::string_view op, const D& d) {
 }
 // v as the dtype has it.
 double in_dtype(DType t, double v) {
-  return visit_dtype(Floating{}, t, v, [&]<class T>() { return to_double(from_double<T>(v)); });
+  static constexpr auto round = by_dtype<double (*)(double)>(Floating{}, []<class T>() { return +[](double x) { return to_double(from_double<T>(x)); }; });
+  return round[t] ? round[t](v) : v;
 }
-// The largest value of the dtype below v.
+// The largest value of the dtype below v, which is one of its values.
+template <class T> double half_below(double v) {
+  const uint16_t bits = from_double<T>(v).bits;
+  return to_double(v == 0 ? T{0x8001} : T{uint16_t(v > 0 ? bits - 1 : bits + 1)});
+}
 double below(DType t, double v) {
   if (t == DType::f64) return std::nextafter(v, -INFINITY);
   if (t == DType::f32) return std::nextafter(float(v), -INFINITY);
-  return visit_dtype(TypeList<f16, bf16>{}, t, v, [&]<class T>() {
-    const uint16_t bits = from_double<T>(v).bits;
-    if (!(bits & 0x7fff)) return to_double(T{0x8001});
-    return to_double(T{uint16_t(v > 0 ? bits - 1 : bits + 1)});
-  });
+  return t == DType::f16 ? half_below<f16>(v) : half_below<bf16>(v);
 }
 template <class D> PrecisionGuarantee guarantee(const D& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
