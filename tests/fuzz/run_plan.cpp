@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <sanitizer/asan_interface.h>
 #include "problem.hpp"
 
 namespace baracuda::fuzz {
@@ -11,22 +12,37 @@ namespace {
 constexpr int64_t kMostElements = 4096;
 constexpr uint64_t kMostWorkspace = 16 << 20;
 
-// Memory of exactly the size asked for, so that AddressSanitizer sees the first byte beyond.
+// Memory between guard bytes. AddressSanitizer sees instrumented code touch them; check() sees what other code wrote.
 class Memory {
  public:
-  explicit Memory(uint64_t bytes, uint64_t alignment = 16) : bytes_(bytes) {
-    if (posix_memalign(&data_, alignment, bytes ? bytes : 1) != 0) std::abort();
-    std::memset(data_, 0xff, bytes);
+  explicit Memory(uint64_t bytes, uint64_t alignment = 16) : bytes_(bytes), guard_(std::max<uint64_t>(alignment, kGuard)) {
+    void* p = nullptr;
+    if (posix_memalign(&p, std::max<uint64_t>(alignment, 64), bytes + guard_ + kGuard) != 0) std::abort();
+    base_ = static_cast<char*>(p);
+    std::memset(base_, 0xa5, bytes + guard_ + kGuard);
+    std::memset(data(), 0xff, bytes);
+    ASAN_POISON_MEMORY_REGION(base_, guard_);
+    ASAN_POISON_MEMORY_REGION(data() + bytes, kGuard);
   }
-  ~Memory() { std::free(data_); }
+  ~Memory() {
+    ASAN_UNPOISON_MEMORY_REGION(base_, bytes_ + guard_ + kGuard);
+    for (uint64_t i = 0; i < guard_ + kGuard; ++i)
+      if (static_cast<unsigned char>(base_[i < guard_ ? i : bytes_ + i]) != 0xa5) {
+        std::fprintf(stderr, "byte %lld of a tensor of %llu bytes was written\n", static_cast<long long>(i) - static_cast<long long>(guard_) + (i < guard_ ? 0 : static_cast<long long>(bytes_)),
+                     static_cast<unsigned long long>(bytes_));
+        std::abort();
+      }
+    std::free(base_);
+  }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  char* data() const { return static_cast<char*>(data_); }
+  char* data() const { return base_ + guard_; }
   uint64_t bytes() const { return bytes_; }
 
  private:
-  void* data_ = nullptr;
-  uint64_t bytes_;
+  static constexpr uint64_t kGuard = 128;
+  char* base_ = nullptr;
+  uint64_t bytes_, guard_;
 };
 
 enum class Values { small, wild };
