@@ -1,4 +1,5 @@
 // Arguments for any plan, from what it says about wrong ones.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +13,7 @@ namespace {
 constexpr int64_t kMostElements = 4096;
 constexpr uint64_t kMostWorkspace = 16 << 20;
 
-// Memory between guard bytes. AddressSanitizer sees instrumented code touch them; check() sees what other code wrote.
+// Memory between guard bytes. AddressSanitizer sees instrumented code touch them; its end sees what other code wrote.
 class Memory {
  public:
   explicit Memory(uint64_t bytes, uint64_t alignment = 16) : bytes_(bytes), guard_(std::max<uint64_t>(alignment, kGuard)) {
@@ -177,7 +178,7 @@ bool run_plan(const OpInfo& op, const AnyPlan& plan, const Stream& stream, uint6
     Memory workspace(plan.workspace_size(), kWorkspaceAlignment);
     std::memset(workspace.data(), time ? 0x7f : 0xff, workspace.bytes());
     for (Found& f : found)
-      for (size_t i = 0; i < f.start.size(); ++i) std::memcpy(f.memory[i]->data(), f.start[i].data(), f.start[i].size());
+      for (size_t i = 0; i < f.start.size(); ++i) std::copy(f.start[i].begin(), f.start[i].end(), f.memory[i]->data());
     status = plan.run(stream, {plan.workspace_size() ? workspace.data() : nullptr, plan.workspace_size()}, args);
     if (!status.ok() && status.message().empty()) std::abort();
     size_t k = 0;
