@@ -8,6 +8,7 @@ namespace attention {
 namespace {
 
 std::string axes(const Shape& s) { return to_string(s); }
+constexpr int64_t kMostElements = int64_t(1) << 48;
 int64_t cu_at(const TensorView& v, int64_t i) {
   const int64_t at = i * v.strides[0];
   return v.dtype == DType::i32 ? int64_t(v.as<int32_t>()[at]) : v.as<int64_t>()[at];
@@ -30,8 +31,15 @@ Status validate(std::string_view op, const SdpaDescriptor& d) {
   if (d.window_left < -1) return invalid(op, text("window_left ", d.window_left, " is negative; only -1 means unbounded"));
   if (d.window_right < -1) return invalid(op, text("window_right ", d.window_right, " is negative; only -1 means unbounded"));
   if (!d.varlen && (d.total_q || d.total_k)) return invalid(op, "total_q and total_k are for varlen");
-  for (const Shape& s : {q_shape(d, std::max(d.head_dim, d.dv())), k_shape(d, std::max(d.head_dim, d.dv()))})
-    BARACUDA_TRY(expect_shape(op, "q or k", s));
+  // So that no product of extents, threads and bytes overflows, here or in the workspace.
+  const int64_t width = std::max(d.head_dim, d.dv());
+  auto some = [](int64_t n) { return std::max<int64_t>(n, 1); };
+  struct { std::string_view name; Shape shape; } tensors[] = {{"q", {some(d.batch), d.heads, some(d.q_len), width}},
+                                                              {"k", {some(d.batch), d.heads, some(d.k_len), width}},
+                                                              {"q", {some(d.total_q), d.heads, width}},
+                                                              {"k", {some(d.total_k), d.heads, width}}};
+  for (const auto& t : tensors)
+    if (!t.shape.valid() || t.shape.numel() > kMostElements) return invalid(op, text(t.name, " ", t.shape, " has more than 2^48 elements"));
   if (d.has_bias()) {
     if (d.varlen) return invalid(op, "bias is not defined with varlen");
     const int64_t full[4] = {d.batch, d.heads, d.q_len, d.k_len};

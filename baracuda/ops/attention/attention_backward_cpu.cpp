@@ -262,7 +262,8 @@ template <class T> struct Backward {
           bool partial = p.bias != nullptr;
           for_each_strip(count, [&](int64_t r, int64_t rows_here, const Strip& strip) {
             scores(r, rows_here, strip, qr, dyr);
-            if (plain) strip.partial ? weigh_strip<true, true>(head, row0, r, rows_here, strip) : weigh_strip<true, false>(head, row0, r, rows_here, strip);
+            if (plain && strip.partial) weigh_strip<true, true>(head, row0, r, rows_here, strip);
+            else if (plain) weigh_strip<true, false>(head, row0, r, rows_here, strip);
             else weigh_strip<false, true>(head, row0, r, rows_here, strip);
             partial = partial || strip.partial;
           });
@@ -311,7 +312,8 @@ template <class T> struct Backward {
         for (int64_t j = strip.from; j < strip.to; j += N) {
           V w, ds, gradient = 0;
           weigh<false, true>(r, j, lse, delta, w, ds, &gradient);
-          for (int64_t e = 0; e < least(N, strip.to - j); ++e) block.sum[r * block.sum_row + (j + e) * block.sum_key] += double(gradient.lane(int(e)));
+          for (int64_t e = 0; e < least(N, strip.to - j); ++e)
+            block.sum[r * block.sum_row + (j + e) * block.sum_key] += double(gradient.lane(int(e)));
         }
       }
     });
@@ -322,9 +324,7 @@ template <class T> void backward(const SdpaBackwardBlock& b) { Backward<T>{*b.pr
 template <class T> void bias(const SdpaBiasBlock& b) { Backward<T>{*b.problem, b.sequence}.run(b); }
 
 template <class T> void delta(const SdpaBlock& b) {
-  using V = PackOf<T>;
   using S = Acc<T>;
-  constexpr int N = V::kWidth;
   const SdpaProblem& p = *b.problem;
   S* out = static_cast<S*>(p.delta) + b.sequence.b * p.delta_batch + b.head * p.delta_head + b.sequence.q_start + b.row0;
   for (int64_t i = 0; i < b.rows; ++i) {
@@ -339,7 +339,6 @@ template <class T> void delta(const SdpaBlock& b) {
     const S lse = *row_at<const S>(p.lse, b.sequence, b.head, row);
     out[i] = lse == S(-kInf) ? S(0) : total;  // no key: y is 0, whatever the caller's y holds
   }
-  (void)N;
 }
 template <class T> void reduce(const SdpaReduceBlock& b) {
   using S = Acc<T>;

@@ -161,7 +161,7 @@ template <class T> struct Forward {
       for (int64_t e = 0; e < dv; ++e) store<S, N>(o + e * kW + c, load<N>(o + e * kW + c) * alpha);
     }
   }
-  V weigh_pairs(int64_t c, int64_t n, V safe, V unit) {
+  V weigh_pairs([[maybe_unused]] int64_t c, [[maybe_unused]] int64_t n, [[maybe_unused]] V safe, [[maybe_unused]] V unit) {
     V sum = 0;
 #if defined(__AVX512BF16__)
     if constexpr (O::pairs)
@@ -172,7 +172,6 @@ template <class T> struct Forward {
         _mm512_storeu_si512(weights + k * kW + 2 * c, interleave(a, b));
       }
 #endif
-    (void)c, (void)n, (void)safe, (void)unit;
     return sum;
   }
 

@@ -292,7 +292,9 @@ TEST(AttentionErrors, Descriptors) {
       {with([](auto& d) { d.bias_shape = {8, 8}; }), Code::invalid_problem, {"bias_shape [8, 8]"}},
       {with([](auto& d) { d.bias_shape = {1, 1, 1, 8}, d.varlen = true; }), Code::invalid_problem, {"bias", "varlen"}},
       {with([](auto& d) { d.bias_shape = {1, 1, 1, 8}, d.bias_dtype = DType::f64; }), Code::invalid_problem, {"bias_dtype f64"}},
-      {with([](auto& d) { d.q_len = int64_t(1) << 60; }), Code::invalid_problem, {"q or k"}},
+      {with([](auto& d) { d.q_len = int64_t(1) << 60; }), Code::invalid_problem, {"q [1, 4, ", "2^48"}},
+      {with([](auto& d) { d.batch = 0, d.k_len = INT64_MAX; }), Code::invalid_problem, {"k [1, 4, ", "2^48"}},
+      {with([](auto& d) { d.varlen = true, d.total_k = int64_t(1) << 50; }), Code::invalid_problem, {"k [", "2^48"}},
       {with([](auto& d) { d.dtype = DType::i32; }), Code::unsupported, {"no i32", "f16 bf16 f32 f64"}}};
   for (const auto& e : cases)
     for (const Status& s : {FlashSdpaPlan::select(Stream::cpu(), e.d).status(), FlashSdpaBackwardPlan::select(Stream::cpu(), e.d).status()}) {
