@@ -1,5 +1,6 @@
 #!/bin/sh
 # fuzz.sh [SECONDS] [NAME...]
+# BARACUDA_FUZZ_SEED starts another sequence of inputs than the one of seed 1.
 # Runs the fuzzers (descriptor safetensors text; all by default), SECONDS each (60), from the seeds in tests/fuzz/corpus.
 # What they find on the way stays in build/fuzz/corpus; an input that crashes is printed, kept there and makes this fail.
 # BARACUDA_FUZZ_BUILD names another build directory, which is then taken as it is.
