@@ -59,7 +59,8 @@ void fill(Memory& m, DType t, Values values, Random& r) {
     else if (values == Values::small && t == DType::f64) { const double f = double(int64_t(bits)) * 0x1p-62; std::memcpy(&bits, &f, sizeof f); }
     else if (values == Values::small && t == DType::bf16) bits = (bits & 0x803f) | 0x3f80;
     else if (values == Values::small && t == DType::f16) bits &= 0xbfff;
-    std::memcpy(m.data() + i, &bits, size);
+    const uint64_t both[2] = {bits, bits};  // of the 16-byte types
+    std::memcpy(m.data() + i, both, size);
   }
 }
 
