@@ -130,7 +130,7 @@ Scratch carve(const D& d, const State& s, Carver& c) {
 
 // The rule, or more rows where it asks for few: a chunk reads and writes dw and packs w twice, which 64 rows do not pay
 // for. 2048 x 512 x 32000 on two Zen 4 cores, fraction of the rate of a 2048^3 product with 64, 256, 512, 1024, 2048 rows:
-// f32 .71 .86 .86 .95 .99, bf16 .62 .79 .86 .90 .85. Not at the price of more than 128 MiB of logits, though.
+// f32 .68 .87 .93 .99 1.0, bf16 .66 .87 .87 .88 .92. Not at the price of more than 128 MiB of logits, though.
 int64_t default_chunk(const D& d) {
   constexpr int64_t kLogits = int64_t(128) << 20;
   const int64_t rule = fused_loss_chunk_rule(d.tokens, d.hidden, d.classes), row = int64_t(byte_size(accumulator(d.dtype)));
