@@ -80,41 +80,35 @@ template <> struct RowSum<double> {
   }
 };
 // The sum of f's products over a row: f(first element, lanes used, a, b) gives the two factors of a pack. The pack of a lane
-// is a constant in every call, so that lanes stay in registers; with one lane a pack they need not.
+// is a constant in every call, so that lanes stay in registers.
 template <class A, class F, int... K> BARACUDA_HD double sum_products(int64_t n, F f, std::integer_sequence<int, K...>) {
   using S = RowSum<A>;
   constexpr int N = S::N;
   S s;
-  auto add = [&](int64_t i, int k) __attribute__((always_inline)) {
+  auto add = [&](int64_t i, int k, int count) __attribute__((always_inline)) {
     Pack<A, N> a, b;
-    f(i, N, a, b);
+    f(i, count, a, b);
     s.add(k, a, b);
   };
   int64_t i = 0;
-  if constexpr (N == 1) {
+  if constexpr (N == 1) {  // unrolled 64 times, the portable unit took minutes to compile
     for (; i < n; ++i) {
-      add(i, int(i % S::kLanesUsed));
+      add(i, int(i % S::kLanesUsed), 1);
       if ((i + 1) % S::kBlock == 0) s.end_block();
     }
   } else {
     for (; i + S::kBlock <= n; i += S::kBlock) {
-      for (int64_t j = i; j < i + S::kBlock; j += S::kLanesUsed) (add(j + K * N, K), ...);
+      for (int64_t j = i; j < i + S::kBlock; j += S::kLanesUsed) (add(j + K * N, K, N), ...);
       s.end_block();
     }
-    for (; i + S::kLanesUsed <= n; i += S::kLanesUsed) (add(i + K * N, K), ...);
-    ((i + (K + 1) * N <= n ? add(i + K * N, K) : void()), ...);
-    if (const int rest = int(n % N)) {
-      const int last = int((n - i) / N);
-      Pack<A, N> a, b;
-      f(n - rest, rest, a, b);
-      ((K == last ? s.add(K, a, b) : void()), ...);
-    }
+    for (; i + S::kLanesUsed <= n; i += S::kLanesUsed) (add(i + K * N, K, N), ...);
+    ((i + K * N < n ? add(i + K * N, K, n - i - K * N < N ? int(n - i - K * N) : N) : void()), ...);
   }
   s.end_block();
   return s.total();
 }
 template <class A, class F> BARACUDA_HD double sum_products(int64_t n, F f) {
-  return sum_products<A>(n, f, std::make_integer_sequence<int, RowSum<A>::N == 1 ? 0 : RowSum<A>::kPacks>{});
+  return sum_products<A>(n, f, std::make_integer_sequence<int, RowSum<A>::kPacks>{});
 }
 // f(first element, lanes used) over a row.
 template <int N, class F> BARACUDA_HD void each_pack(int64_t n, F f) {
