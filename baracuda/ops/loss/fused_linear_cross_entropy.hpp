@@ -17,7 +17,7 @@
 //
 // Workspace: chunk x classes logits, chunk x hidden rows, two f64 and one i64 per token, an f32 dw where dw is a half,
 // one f64 per class with dbias, what the matrix products take. The chunk, where it is not given: fused_loss_chunk_rule,
-// on the CPU at least 1024 rows if their logits fit 128 MiB, and halved until PlanPreference::max_workspace is met. A
+// on the CPU raised up to 1024 rows while their logits fit 128 MiB, and halved until PlanPreference::max_workspace is met. A
 // chunk that is given is kept. chunk_rows() tells it.
 #include <bit>
 #include "baracuda/ops/loss/loss.hpp"
