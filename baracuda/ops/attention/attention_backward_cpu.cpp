@@ -64,8 +64,8 @@ template <class T> struct Backward {
     for (int64_t i = 0; i < kStrips; ++i) {
       int64_t lo = INT64_MAX, hi = 0, full_lo = 0, full_hi = INT64_MAX;
       for (int64_t r = i * kStrip; r < least((i + 1) * kStrip, count); ++r) {
-        rows[r] = row_of<T>(p, sequence, mask, head, row0 + r);
-        const Row<S>& row = rows[r];
+        Row<S>& row = rows[r];
+        make_row<T>(row, p, sequence, mask, head, row0 + r);
         if (row.lo < row.hi) lo = least(lo, row.lo), hi = most(hi, row.hi);
         full_lo = most(full_lo, row.lo), full_hi = least(full_hi, row.lo < row.hi ? row.hi : 0);
       }

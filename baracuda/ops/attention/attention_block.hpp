@@ -132,14 +132,20 @@ template <class P> TileB columns_of(const TileKernel& t, Block<P> b, int64_t fir
 template <class T> bool any_nonfinite(const T* x, int64_t row, int64_t n, int64_t d) {
   using V = PackOf<T>;
   constexpr int N = V::kWidth;
-  V sum = 0;  // of x - x: 0 for finite values, NaN else
+  V even = 0, odd = 0;  // sums of x - x: 0 for finite values, NaN else
   for (int64_t i = 0; i < n; ++i) {
     const T* r = x + i * row;
     int64_t e = 0;
-    for (; e + N <= d; e += N) { const V a = load<N>(r + e); sum += a - a; }
-    if (e < d) { const V a = load_tail<N>(r + e, int(d - e)); sum += a - a; }
+    for (; e + 2 * N <= d; e += 2 * N) {
+      const V a = load<N>(r + e), b = load<N>(r + e + N);
+      even += a - a, odd += b - b;
+    }
+    for (; e < d; e += N) {
+      const V a = d - e < N ? load_tail<N>(r + e, int(d - e)) : load<N>(r + e);
+      even += a - a;
+    }
   }
-  return any(mask_not(sum == V(0)));
+  return any(mask_not(even + odd == V(0)));
 }
 
 // N x N lanes: log2 N rounds of exchanges between rows `step` apart.
@@ -164,14 +170,14 @@ template <class S> struct Row {
   S slope;           // of ALiBi
   const char* bias;  // of key 0
 };
-template <class T> BARACUDA_HD Row<Acc<T>> row_of(const SdpaProblem& p, const SdpaSequence& s, const Mask& mask, int64_t head, int64_t i) {
+template <class T> BARACUDA_HD void make_row(Row<Acc<T>>& r, const SdpaProblem& p, const SdpaSequence& s, const Mask& mask, int64_t head, int64_t i) {
   const KeyRange range = mask.of(i);
-  Row<Acc<T>> r{range.lo, range.hi, i + mask.shift, 0, nullptr};
-  if (p.slopes) r.slope = Acc<T>(p.slopes[s.b * p.slopes_batch + head * p.slopes_head]);
+  r.lo = range.lo, r.hi = range.hi, r.position = i + mask.shift;
+  r.slope = p.slopes ? Acc<T>(p.slopes[s.b * p.slopes_batch + head * p.slopes_head]) : 0;
+  r.bias = nullptr;
   if (p.bias)
     r.bias = static_cast<const char*>(p.bias) +
              (s.b * p.bias_stride[0] + head * p.bias_stride[1] + i * p.bias_stride[2]) * int64_t(p.bias_f32 ? sizeof(float) : sizeof(T));
-  return r;
 }
 template <class T> BARACUDA_HD Acc<T> bias_at(const SdpaProblem& p, const char* bias, int64_t key) {
   const int64_t at = key * p.bias_stride[3];

@@ -66,7 +66,7 @@ template <class T> struct Forward {
     n = {least(kW, block.rows - first), INT64_MAX, 0, 0, INT64_MAX, {}};
     for (int64_t c = 0; c < n.cols; ++c) {
       Row<S>& r = rows[first + c];
-      r = row_of<T>(p, block.sequence, mask, head_of(first + c), query_of(first + c));
+      make_row<T>(r, p, block.sequence, mask, head_of(first + c), query_of(first + c));
       if (r.lo < r.hi) n.lo = least(n.lo, r.lo), n.hi = most(n.hi, r.hi);
       n.full_lo = most(n.full_lo, r.lo), n.full_hi = least(n.full_hi, r.lo < r.hi ? r.hi : 0);
     }
@@ -114,12 +114,13 @@ template <class T> struct Forward {
         store<S, N>(s + k * kW + c, x);
       }
   }
-  void hide(const Row<S>* row, int64_t cols, int64_t key, int64_t n) {
+  // Scores [begin, end) of keys from `key` on, where these are hidden.
+  void hide(const Row<S>* row, int64_t cols, int64_t key, int64_t begin, int64_t end) {
     alignas(64) S lo[kW] = {}, hi[kW] = {};
-    for (int64_t c = 0; c < cols; ++c) lo[c] = S(most(row[c].lo - key, 0)), hi[c] = S(least(row[c].hi - key, n));
+    for (int64_t c = 0; c < cols; ++c) lo[c] = S(most(row[c].lo - key, 0)), hi[c] = S(least(row[c].hi - key, end));
     for (int64_t c = 0; c < cols; c += N) {
       const V from = load<N>(lo + c), to = load<N>(hi + c);
-      for (int64_t k = 0; k < n; ++k) {
+      for (int64_t k = begin; k < end; ++k) {
         const V at = double(k);
         store<S, N>(s + k * kW + c, where((at >= from) & (at < to), load<N>(s + k * kW + c), V(-kInf)));
       }
@@ -137,7 +138,8 @@ template <class T> struct Forward {
       for (int64_t k = 0; k < n; ++k) {
         top = larger(load<N>(s + k * kW + c), top);
       }
-      const V safe = where(top == V(-kInf), V(0), top), alpha = exp_weight<O::terms>((old - safe) * unit);
+      const V safe = where(top == V(-kInf), V(0), top), shrunk = exp_weight<O::terms>((old - safe) * unit);
+      const V alpha = where(old == V(-kInf), V(1), shrunk);  // nothing to shrink yet
       V sum = 0;
       if constexpr (O::pairs) sum = weigh_pairs(c, n, safe, unit);
       else
@@ -240,18 +242,21 @@ template <class T> struct Forward {
       if (few)  // memory-bound: the values arrive while the scores are made
         for (int64_t j = 0; j < n; ++j)
           for (int64_t e = 0; e < dv; e += 64 / int64_t(sizeof(T))) __builtin_prefetch(v + j * p.v.row + e, 0, 2);
-      int v_finite = -1;
       for (int64_t i = 0; i < count; ++i) {
         const Panel& panel = panels[i];
         const int64_t first = i * kW, from = most(key, panel.lo) & ~int64_t(1), to = least(key + n, even(panel.hi));
         if (from >= to) continue;
-        const bool partial = panel.full_lo > from || panel.full_hi < to;
-        scores(panel, k, ks, from - key, to - from);
-        if (!plain) transform(rows + first, panel.cols, from, to - from);
-        if (partial) hide(rows + first, panel.cols, from, to - from);
-        softmax(first, panel.cols, to - from);
-        if ((partial || p.bias) && v_finite < 0) v_finite = !any_nonfinite(v, p.v.row, n, dv);
-        if ((partial || p.bias) && !v_finite) accumulate_visible(first, panel.cols, v + (from - key) * p.v.row, from, to - from);
+        // Some query does not see keys before `head` and from `tail` on.
+        const int64_t size = to - from, head = least(size, most(panel.full_lo - from, 0)), tail = least(size, most(panel.full_hi - from, head));
+        scores(panel, k, ks, from - key, size);
+        if (!plain) transform(rows + first, panel.cols, from, size);
+        if (head > 0) hide(rows + first, panel.cols, from, 0, head);
+        if (tail < size) hide(rows + first, panel.cols, from, tail, size);
+        softmax(first, panel.cols, size);
+        const T* seen = v + (from - key) * p.v.row;
+        const bool safe = p.bias ? !any_nonfinite(seen, p.v.row, least(size, n - (from - key)), dv)
+                                 : !any_nonfinite(seen, p.v.row, head, dv) && !any_nonfinite(seen + tail * p.v.row, p.v.row, size - tail, dv);
+        if (!safe) accumulate_visible(first, panel.cols, seen, from, size);
         else accumulate(first, 0, panel.cols, vs, from - key, to - from);
       }
     }
