@@ -1,30 +1,21 @@
 #!/usr/bin/env python3
-"""Writes the fixtures of tests/golden from PyTorch's operator samples.
+"""Writes the fixtures of tests/golden from samples of PyTorch's operators and JAX's primitives.
 
-usage: tools/import_golden.py FOLDER
+usage: tools/import_golden.py FOLDER [FAMILY...]
 
-FOLDER holds opinfo_f32, opinfo_bf16 (json.gz and safetensors) and opinfo_errors.json.gz: for every operator of PyTorch's
-OpInfo list sample inputs, outputs, incoming gradients and the gradients that autograd returns. The operators named here
-are copied to opinfo_f32.{json,safetensors}, opinfo_bf16.{json,safetensors} and errors.json, with tensors renumbered. An
-operator of the list that FOLDER lacks is an error. Output is the same for the same input.
+FOLDER holds opinfo_f32, opinfo_bf16, lax (json.gz and safetensors) and opinfo_errors.json.gz: sample inputs, outputs, incoming
+gradients and the gradients that autograd returns. tests/golden/FAMILY.ops names the operators of a family, a JAX primitive as
+lax.NAME; they are copied to FAMILY_{f32,bf16,lax}.{json,safetensors} and FAMILY_errors.json, with tensors renumbered. A name
+that FOLDER lacks is an error. Output is the same for the same input.
 """
+import ast
 import gzip
 import json
 import pathlib
 import struct
 import sys
 
-OPERATORS = """
-nn.functional.scaled_dot_product_attention nn.functional.rms_norm nn.functional.cross_entropy nn.functional.embedding
-nn.functional.glu nn.functional.silu nn.functional.gelu nn.functional.relu nn.functional.softplus
-neg abs exp log sqrt rsqrt tanh sigmoid square reciprocal
-add sub rsub mul div.no_rounding_mode true_divide maximum minimum max.binary min.binary pow
-__radd__ __rsub__ __rmul__ __rdiv__ __rpow__
-mm bmm matmul __rmatmul__ addmm addmm.decomposed baddbmm mv addmv dot vdot outer addr nn.functional.linear
-positive clone contiguous to half bfloat16 float double fill zero_ zeros_like ones_like full_like
-""".split()
-
-ELEMENT_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+ELEMENT_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
 
 def compact(value):
@@ -55,9 +46,17 @@ class Samples:
         if "t" not in value:
             return {k: self.renumber(v) for k, v in value.items()}
         self.taken.append(value["t"])
-        tensor = {"t": str(len(self.taken) - 1), "strides": value["strides"]}
-        if value["grad"]:
+        strides = value.get("strides")
+        if strides is None:
+            strides, step = [], 1
+            for n in reversed(value["shape"]):
+                strides.insert(0, step)
+                step *= n
+        tensor = {"t": str(len(self.taken) - 1), "strides": strides}
+        if value.get("grad"):
             tensor["grad"] = True
+        if value["dtype"].startswith("complex"):
+            tensor["complex"] = value["dtype"]
         return tensor
 
     def write_tensors(self, path):
@@ -76,27 +75,59 @@ class Samples:
         path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
 
 
+def value_of(printed):
+    try:
+        return ast.literal_eval(printed)
+    except (ValueError, SyntaxError):
+        return printed
+
+
+def lax_case(case):
+    """A JAX sample in the form of the others: the first argument is the input, parameters are keywords."""
+    return {"name": case["name"], "input": case["args"][0] if case["args"] else None, "args": {"list": case["args"][1:]},
+            "kwargs": {k: value_of(v) for k, v in case["params"].items() if not v.startswith("<function")}, "out": case["out"]}
+
+
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1])
     to = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden"
-    for name in ("opinfo_f32", "opinfo_bf16"):
-        samples = Samples(folder / name)
-        missing = [op for op in OPERATORS if op not in samples.json["ops"]]
-        if missing:
-            sys.exit(f"{name} lacks {' '.join(missing)}")
-        ops = {op: [samples.renumber(c) for c in samples.json["ops"][op]["cases"]] for op in OPERATORS}
-        write_json(to / f"{name}.json", f"PyTorch {samples.json['torch']} operator samples", ops)
-        samples.write_tensors(to / f"{name}.safetensors")
-        print(f"{name}: {len(ops)} operators, {sum(map(len, ops.values()))} samples, {len(samples.taken)} tensors")
+    families = sys.argv[2:] or sorted(f.stem for f in to.glob("*.ops"))
     with gzip.open(folder / "opinfo_errors.json.gz") as f:
         errors = json.load(f)
-    ops = {op: errors["ops"][op] for op in OPERATORS if op in errors["ops"]}
-    write_json(to / "errors.json", f"PyTorch {errors['torch']} error samples", ops)
-    print(f"errors: {len(ops)} operators, {sum(map(len, ops.values()))} samples")
-    size = sum(f.stat().st_size for f in to.glob("opinfo_*")) + (to / "errors.json").stat().st_size
-    print(f"{size / 1e6:.2f} MB in {to.relative_to(to.parent.parent)}")
+    for family in families:
+        names = (to / f"{family}.ops").read_text().split()
+        if len(names) != len(set(names)):
+            sys.exit(f"{family}.ops names an operator twice")
+        for kind, stem in (("f32", "opinfo_f32"), ("bf16", "opinfo_bf16"), ("lax", "lax")):
+            samples = Samples(folder / stem)
+            if kind == "lax":
+                source = f"JAX {samples.json['jax']} primitive samples"
+                have = {f"lax.{k}": [lax_case(c) for c in v] for k, v in samples.json["primitives"].items()}
+            else:
+                source = f"PyTorch {samples.json['torch']} operator samples"
+                have = {k: v["cases"] for k, v in samples.json["ops"].items()}
+            wanted = [n for n in names if n.startswith("lax.") == (kind == "lax")]
+            missing = [n for n in wanted if n not in have]
+            if missing and kind != "bf16":  # some operators have no bf16 samples
+                sys.exit(f"{stem} lacks {' '.join(missing)}")
+            ops = {n: [samples.renumber(c) for c in have[n]] for n in wanted if n in have}
+            files = [to / f"{family}_{kind}.json", to / f"{family}_{kind}.safetensors"]
+            if not ops:
+                for f in files:
+                    f.unlink(missing_ok=True)
+                continue
+            write_json(files[0], source, ops)
+            samples.write_tensors(files[1])
+            print(f"{family} {kind}: {len(ops)} operators, {sum(map(len, ops.values()))} samples, {len(samples.taken)} tensors")
+        ops = {n: errors["ops"][n] for n in names if n in errors["ops"]}
+        if ops:
+            write_json(to / f"{family}_errors.json", f"PyTorch {errors['torch']} error samples", ops)
+            print(f"{family} errors: {len(ops)} operators, {sum(map(len, ops.values()))} samples")
+        else:
+            (to / f"{family}_errors.json").unlink(missing_ok=True)
+    print(f"{sum(f.stat().st_size for f in to.glob('*.*s*')) / 1e6:.2f} MB in {to.relative_to(to.parent.parent)}")
 
 
 if __name__ == "__main__":

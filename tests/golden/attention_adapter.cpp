@@ -121,9 +121,10 @@ Status sdpa(Replay& r, std::string_view) {
 
 }  // namespace
 
-std::span<const Entry> attention_adapters() {
+Family attention_family() {
   static const Entry entries[] = {{"nn.functional.scaled_dot_product_attention", sdpa}};
-  return entries;
+  static const Declined declined[] = {{"nn.functional.scaled_dot_product_attention", {2, 3, 6, 7}, kDropout}};
+  return {.adapters = entries, .declined = declined};
 }
 
 }  // namespace baracuda::golden

@@ -43,11 +43,11 @@ Status fill(Replay& r, std::string_view op) {
 
 }  // namespace
 
-std::span<const Entry> copy_adapters() {
+Family copy_family() {
   static const Entry entries[] = {{"positive", cast}, {"clone", cast}, {"contiguous", cast}, {"to", cast},         {"half", cast},
                                   {"bfloat16", cast}, {"float", cast}, {"double", cast},     {"fill", fill},       {"zero_", fill},
                                   {"zeros_like", fill}, {"ones_like", fill}, {"full_like", fill}};
-  return entries;
+  return {.adapters = entries};
 }
 
 }  // namespace baracuda::golden

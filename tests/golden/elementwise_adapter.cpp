@@ -187,7 +187,7 @@ Status binary(Replay& r, std::string_view op) {
 
 }  // namespace
 
-std::span<const Entry> elementwise_adapters() {
+Family elementwise_family() {
   static const std::vector<Entry> entries = [] {
     std::vector<Entry> list;
     for (const UnaryCall& u : kUnary)
@@ -196,7 +196,17 @@ std::span<const Entry> elementwise_adapters() {
     for (const BinaryCall& b : kBinary) list.push_back({b.op, binary});
     return list;
   }();
-  return entries;
+  static const Declined declined[] = {{"nn.functional.softplus", {0, 1, 2}, kThreshold}};
+  static const Declined errors[] = {{"rsub", {1}, kNoTensor},
+ {"maximum", {2}, kNoTensor},
+ {"minimum", {2}, kNoTensor},
+ {"max.binary", {2}, kNoTensor},
+ {"min.binary", {2}, kNoTensor},
+ {"pow", {0}, kNoTensor},
+ {"__radd__", {1}, kNoTensor},
+ {"__rmul__", {1}, kNoTensor},
+ {"__rdiv__", {1}, kNoTensor}};
+  return {.adapters = entries, .declined = declined, .declined_errors = errors};
 }
 
 }  // namespace baracuda::golden

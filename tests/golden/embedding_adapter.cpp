@@ -39,9 +39,9 @@ Status embedding(Replay& r, std::string_view) {
 
 }  // namespace
 
-std::span<const Entry> embedding_adapters() {
+Family embedding_family() {
   static const Entry entries[] = {{"nn.functional.embedding", embedding}};
-  return entries;
+  return {.adapters = entries};
 }
 
 }  // namespace baracuda::golden

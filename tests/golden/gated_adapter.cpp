@@ -43,9 +43,9 @@ Status glu(Replay& r, std::string_view) {
 
 }  // namespace
 
-std::span<const Entry> gated_adapters() {
+Family gated_family() {
   static const Entry entries[] = {{"nn.functional.glu", glu}};
-  return entries;
+  return {.adapters = entries};
 }
 
 }  // namespace baracuda::golden

@@ -132,12 +132,12 @@ Status linear(Replay& r, std::string_view) {
 
 }  // namespace
 
-std::span<const Entry> gemm_adapters() {
+Family gemm_family() {
   static const Entry entries[] = {{"mm", matmul},          {"bmm", matmul},        {"matmul", matmul},  {"__rmatmul__", matmul}, {"mv", matmul},
                                   {"dot", matmul},         {"vdot", matmul},       {"outer", outer},    {"addmm", add_product},
                                   {"addmm.decomposed", add_product}, {"baddbmm", add_product}, {"addmv", add_product}, {"addr", add_product},
                                   {"nn.functional.linear", linear}};
-  return entries;
+  return {.adapters = entries};
 }
 
 }  // namespace baracuda::golden

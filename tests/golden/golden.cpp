@@ -11,7 +11,8 @@ constexpr uint8_t kGuardByte = 0xa5;
 DType dtype_named(const std::string& torch) {
   static const std::map<std::string, DType> names = {
       {"float32", DType::f32}, {"float64", DType::f64}, {"float16", DType::f16}, {"bfloat16", DType::bf16}, {"int64", DType::i64},
-      {"int32", DType::i32},   {"int16", DType::i16},   {"int8", DType::i8},     {"uint8", DType::u8},      {"bool", DType::boolean}};
+      {"int32", DType::i32},   {"int16", DType::i16},   {"int8", DType::i8},     {"uint8", DType::u8},      {"bool", DType::boolean},
+      {"uint16", DType::u16},  {"uint32", DType::u32},  {"uint64", DType::u64},  {"complex64", DType::c64}, {"complex128", DType::c128}};
   return names.at(torch);
 }
 template <class D> D dims(const Json& list) {
@@ -35,9 +36,19 @@ double number(const Json& j) {
   return j.get<double>();
 }
 
+namespace {
+// The numbers of an element: two for a complex dtype.
+int numbers_of(DType t) { return t == DType::c64 || t == DType::c128 ? 2 : 1; }
+DType number_dtype(DType t) { return t == DType::c64 ? DType::f32 : t == DType::c128 ? DType::f64 : t; }
+}  // namespace
+
 Values values_of(const TensorView& v) {
   Values values;
-  for_each_offset(v, [&](int64_t o) { values.push_back(testing::read_element(v.dtype, v.as<char>() + o * int64_t(byte_size(v.dtype)))); });
+  const DType t = number_dtype(v.dtype);
+  for_each_offset(v, [&](int64_t o) {
+    for (int c = 0; c < numbers_of(v.dtype); ++c)
+      values.push_back(testing::read_element(t, v.as<char>() + o * int64_t(byte_size(v.dtype)) + c * int64_t(byte_size(t))));
+  });
   return values;
 }
 
@@ -52,8 +63,10 @@ Held::Held(DType dtype, const Shape& shape, const Strides& strides) : view_{null
 }
 void Held::set(const Values& values) {
   size_t i = 0;
+  const DType t = number_dtype(dtype());
   for_each_offset(view_, [&](int64_t o) {
-    testing::write_element(view_.dtype, view_.as<char>() + o * int64_t(byte_size(view_.dtype)), values.at(i++));
+    for (int c = 0; c < numbers_of(dtype()); ++c)
+      testing::write_element(t, view_.as<char>() + o * int64_t(byte_size(dtype())) + c * int64_t(byte_size(t)), values.at(i++));
   });
 }
 bool Held::guards_intact() const {
@@ -111,7 +124,7 @@ Shape without_last(Shape shape, int axes) {
 Samples::Samples(const std::string& name) {
   const std::string stem = std::string(BARACUDA_GOLDEN_FOLDER) + "/" + name;
   std::ifstream in(stem + ".json");
-  json_ = Json::parse(in);
+  json_ = in ? Json::parse(in) : Json{{"ops", Json::object()}};
   if (auto file = io::SafetensorsFile::open(stem + ".safetensors"); file.ok()) file_ = std::move(file).value();
 }
 std::unique_ptr<Held> Samples::load(const Json& j) const {
@@ -130,7 +143,9 @@ std::unique_ptr<Held> Samples::load(const Json& j) const {
   std::vector<uint8_t> bytes(entry->bytes + 1);
   const TensorView dense = TensorView::dense(bytes.data(), entry->dtype, entry->shape);
   file_->read(key, dense).value();
-  auto held = std::make_unique<Held>(entry->dtype, entry->shape, dims<Strides>(j.at("strides")));
+  const Strides strides = dims<Strides>(j.at("strides"));
+  const bool complex = j.contains("complex");  // in the file a last axis of two
+  auto held = std::make_unique<Held>(complex ? dtype_named(j["complex"]) : entry->dtype, complex ? without_last(entry->shape, 1) : entry->shape, strides);
   bytes.pop_back();
   testing::put_bytes(*held, bytes);
   return held;
@@ -233,7 +248,7 @@ void Replay::compare(const std::string& name, const Held& want, const Values& go
   const Values torch = want.values();
   ASSERT_EQ(got.size(), torch.size()) << name;
   if (reference) ASSERT_EQ(reference->size(), torch.size()) << name << ": the reference has another size";
-  const DType t = want.dtype();
+  const DType t = number_dtype(want.dtype());
   testing::Tolerance tolerance{t, judge.ulps, judge.terms, 0};
   int reported = 0;
   for (size_t i = 0; i < torch.size() && reported < 3; ++i) {

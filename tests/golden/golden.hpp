@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include "baracuda/io/safetensors.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
@@ -16,7 +17,7 @@ namespace baracuda::golden {
 using Json = nlohmann::json;
 using Values = std::vector<double>;
 
-Values values_of(const TensorView& v);  // in row-major order of the shape
+Values values_of(const TensorView& v);  // in row-major order of the shape; of a complex element its real and its imaginary part
 double number(const Json& j);           // also true, false and {"float": "inf"}
 
 // A tensor of a sample in memory of its own, with exactly the strides that the operator was given, and guard bytes.
@@ -117,10 +118,10 @@ class Replay {
   std::string_view declined_;
 };
 
-// A file of samples.
+// A file of samples: NAME.json under the folder of the fixtures, and its tensors from NAME.safetensors where there is one.
 class Samples {
  public:
-  // Values of NAME.json under the folder of the fixtures, and its tensors from NAME.safetensors where there is one.
+  // No samples where there is no such file.
   explicit Samples(const std::string& name);
   const Json& ops() const { return json_["ops"]; }
   std::unique_ptr<Held> load(const Json& tensor) const;
@@ -130,18 +131,20 @@ class Samples {
   std::optional<io::SafetensorsFile> file_;
 };
 
+// Replays the calls of one operator; `op` is its name in the fixtures.
 using Adapter = Status (*)(Replay&, std::string_view op);
 struct Entry { std::string_view op; Adapter adapter; };
-
-// The adapters of each family; golden_test.cpp puts the tables together.
-std::span<const Entry> attention_adapters();
-std::span<const Entry> norm_adapters();
-std::span<const Entry> loss_adapters();
-std::span<const Entry> embedding_adapters();
-std::span<const Entry> gated_adapters();
-std::span<const Entry> elementwise_adapters();
-std::span<const Entry> copy_adapters();
-std::span<const Entry> gemm_adapters();
+// Samples of an operator that its adapter declines, by number; JAX's with the operator's name, "lax.NAME".
+struct Declined {
+  std::string_view op;
+  std::set<int> samples;
+  std::string_view reason;
+};
+// What FAMILY_adapter.cpp defines, as FAMILY_family(), for the operators of FAMILY.ops.
+struct Family {
+  std::span<const Entry> adapters;
+  std::span<const Declined> declined = {}, declined_errors = {};
+};
 
 // Why samples are not replayed.
 inline constexpr std::string_view kDropout = "dropout_p is not 0: attention has no dropout";

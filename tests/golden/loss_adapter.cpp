@@ -85,9 +85,10 @@ Status cross_entropy(Replay& r, std::string_view) {
 
 }  // namespace
 
-std::span<const Entry> loss_adapters() {
+Family loss_family() {
   static const Entry entries[] = {{"nn.functional.cross_entropy", cross_entropy}};
-  return entries;
+  static const Declined declined[] = {{"nn.functional.cross_entropy", {1, 3, 5, 7, 9}, kProbabilities}};
+  return {.adapters = entries, .declined = declined};
 }
 
 }  // namespace baracuda::golden

@@ -68,9 +68,11 @@ Status rms_norm(Replay& r, std::string_view) {
 
 }  // namespace
 
-std::span<const Entry> norm_adapters() {
+Family norm_family() {
   static const Entry entries[] = {{"nn.functional.rms_norm", rms_norm}};
-  return entries;
+  static const Declined declined[] = {{"nn.functional.rms_norm", {1}, kNegativeEps}};
+  static const Declined errors[] = {{"nn.functional.rms_norm", {0}, kNoAxes}};
+  return {.adapters = entries, .declined = declined, .declined_errors = errors};
 }
 
 }  // namespace baracuda::golden
