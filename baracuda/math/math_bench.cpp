@@ -31,7 +31,7 @@ template <class T> void add(const std::string& prefix, const MathTable& t) {
   for (const Row& row : rows) {
     const std::string name = row.name;
     const bool positive = name.starts_with("log") || name == "sqrt";
-    benchmark::RegisterBenchmark((prefix + name).c_str(), measure<T>, functions<T>(t).*row.member, positive ? 0.01 : -4, 4);
+    benchmark::RegisterBenchmark((prefix + name).c_str(), measure<T>, functions<T>(t).*row.member, positive ? 0.01 : -4, 4)->UseRealTime();
   }
 }
 const bool registered = [] {
@@ -41,7 +41,7 @@ const bool registered = [] {
     if (isa() < s.isa) continue;
     add<float>(std::string(s.name) + "/f32/", *s.table);
     add<double>(std::string(s.name) + "/f64/", *s.table);
-#define BARACUDA_FAST(f) benchmark::RegisterBenchmark((std::string(s.name) + "/f32/" #f).c_str(), measure<float>, s.table->fast.f, -4, 4);
+#define BARACUDA_FAST(f) benchmark::RegisterBenchmark((std::string(s.name) + "/f32/" #f).c_str(), measure<float>, s.table->fast.f, -4, 4)->UseRealTime();
     BARACUDA_MATH_FAST(BARACUDA_FAST)
   }
   return true;

@@ -1,10 +1,19 @@
 #pragma once
-// Benchmarks report time, bytes per second, and the fraction of the copy bandwidth measured in the same process with the
-// same threads, so that a figure says how far from the floor it is.
+// Benchmarks by wall time. Beside each run of a plan stands a run of its floor, in the same process with the same threads:
+// a copy of as many bytes where memory is the limit, a matrix product where arithmetic is. Counters of a benchmark:
+//   bytes/s, flop/s    by the median run
+//   of_copy, of_gemm   the plan's rate over that of the floor that ran just before it, median over the runs
+//   best_ms, floor_ms  the best run; the time that the plan's bytes or flops take at the floor's best rate
+// Names are op/dtype/extents[/words], as in rms_norm/f32/4096x4096/residual.
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 #include "baracuda/core/plan.hpp"
 #include "baracuda/testing/tensor.hpp"
 
@@ -39,51 +48,95 @@ class Buffer {
   uint64_t bytes_;
 };
 
-// Read plus write bytes per second of a parallel memcpy of 64 MiB pieces, best of 5; measured once.
-inline double copy_bandwidth() {
-  static const double best = [] {
-    constexpr int64_t n = int64_t(64) << 20;
-    Buffer a(DType::u8, {n}), b(DType::u8, {n});
-    double most = 0;
-    for (int r = 0; r < 5; ++r) {
-      const auto t0 = std::chrono::steady_clock::now();
-      parallel_for(n >> 18, 1, threads(), [&](int64_t begin, int64_t end, int) {
-        std::memcpy(b.view().as<char>() + (begin << 18), a.view().as<char>() + (begin << 18), size_t(end - begin) << 18);
-      });
-      const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
-      most = std::max(most, 2.0 * n / s);
-    }
-    return most;
-  }();
-  return best;
+inline double seconds(auto&& f) {
+  const auto t0 = std::chrono::steady_clock::now();
+  f();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
+}
+inline double median(std::vector<double> v) {
+  if (v.empty()) return 0;
+  std::nth_element(v.begin(), v.begin() + std::ptrdiff_t(v.size() / 2), v.end());
+  return v[v.size() / 2];
 }
 
-// Times plan.run and reports bytes/s, the fraction of the copy bandwidth, and flop/s where given.
+// What a plan is held against: `run` does `work` bytes or flops. Without `run` there is none.
+struct Floor {
+  const char *rate, *quotient;  // the counters: "bytes/s" and "of_copy"
+  double work = 0;
+  std::function<void()> run;
+};
+
+// A copy that moves `bytes`, half of them read and half written past the caches, by the team in pieces of 256 KiB.
+inline Floor copy_floor(double bytes) {
+  constexpr int64_t kPiece = 256 << 10;
+  const int64_t n = std::max<int64_t>(64, int64_t(bytes / 2) / 64 * 64);
+  const auto from = std::make_shared<Buffer>(DType::u8, Shape{n}), to = std::make_shared<Buffer>(DType::u8, Shape{n});
+  return {"bytes/s", "of_copy", 2.0 * double(n), [from, to, n] {
+    parallel_for((n + kPiece - 1) / kPiece, 1, threads(), [&](int64_t begin, int64_t end, int) {
+      const int64_t first = begin * kPiece, last = std::min(end * kPiece, n);
+#if defined(__SSE2__)
+      const auto* x = reinterpret_cast<const __m128i*>(from->view().as<char>());
+      auto* y = reinterpret_cast<__m128i*>(to->view().as<char>());
+      for (int64_t i = first / 16; i < last / 16; i += 4)
+        for (int j = 0; j < 4; ++j) _mm_stream_si128(y + i + j, _mm_load_si128(x + i + j));
+      _mm_sfence();
+#else
+      std::memcpy(to->view().as<char>() + first, from->view().as<char>() + first, size_t(last - first));
+#endif
+    });
+  }};
+}
+
+// Times `run`, which does `work`, in turn with the floor; the floor rests while it has taken more time than the runs.
+template <class F> void bench_against(benchmark::State& state, double work, const Floor& floor, F&& run) {
+  std::vector<double> own, floors, quotients;
+  double own_total = 0, floor_total = 0;
+  for (auto _ : state) {
+    if (floor.run && floor_total <= own_total) floors.push_back(seconds(floor.run)), floor_total += floors.back();
+    const double s = seconds(run);
+    own.push_back(s), own_total += s;
+    if (floor.run) quotients.push_back(work / s / (floor.work / floors.back()));
+    state.SetIterationTime(s);
+  }
+  if (own.empty()) return;
+  state.counters["best_ms"] = 1e3 * *std::min_element(own.begin(), own.end());
+  state.counters[floor.rate] = work / median(own);
+  if (!floor.run) return;
+  state.counters["floor_ms"] = 1e3 * work / floor.work * *std::min_element(floors.begin(), floors.end());
+  state.counters[floor.quotient] = median(quotients);
+}
 template <class Op>
-void bench_plan(benchmark::State& state, const typename Op::Descriptor& desc, const typename Op::Args& args, uint64_t bytes, double flops = 0,
+void bench_plan(benchmark::State& state, const typename Op::Descriptor& desc, const typename Op::Args& args, double work, const Floor& floor,
                 const PlanPreference& preference = {}) {
   auto plan = Plan<Op>::select(Stream::cpu(), desc, preference);
   if (!plan.ok()) return state.SkipWithError(plan.status().to_string().c_str());
   ScratchArena arena;
   auto workspace = arena.get(plan->workspace_size());
   if (!workspace.ok()) return state.SkipWithError(workspace.status().to_string().c_str());
-  for (auto _ : state)
-    if (Status s = plan->run(Stream::cpu(), *workspace, args); !s.ok()) return state.SkipWithError(s.to_string().c_str());
-  using benchmark::Counter;
-  if (bytes) {
-    state.counters["bytes/s"] = Counter(double(bytes), Counter::kIsIterationInvariantRate);
-    state.counters["of_copy"] = Counter(double(bytes) / copy_bandwidth(), Counter::kIsIterationInvariantRate);
-  }
-  if (flops) state.counters["flop/s"] = Counter(flops, Counter::kIsIterationInvariantRate);
+  if (Status s = plan->run(Stream::cpu(), *workspace, args); !s.ok()) return state.SkipWithError(s.to_string().c_str());
+  bench_against(state, work, floor, [&] { (void)plan->run(Stream::cpu(), *workspace, args); });
   state.SetLabel(std::string(plan->kernel_name()));
 }
+// Against a copy of the bytes that the plan reads and writes at least.
+template <class Op>
+void bench_plan(benchmark::State& state, const typename Op::Descriptor& desc, const typename Op::Args& args, uint64_t bytes) {
+  bench_plan<Op>(state, desc, args, double(bytes), copy_floor(double(bytes)));
+}
 
-inline void bench_copy(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(copy_bandwidth());
-  state.counters["bytes/s"] = copy_bandwidth();
+inline std::string extents(const Shape& shape) {
+  std::string s;
+  for (int i = 0; i < shape.rank; ++i) s += text(i ? "x" : "", shape[i]);
+  return s;
+}
+// Registers op/dtype/extents[/words]. `dtype` may name several, as f32>bf16 does for a cast.
+template <class Op, class F>
+benchmark::internal::Benchmark* bench(std::string_view dtype, std::string_view extents, std::string_view words, F run) {
+  const std::string name = text(Op::name, "/", dtype, "/", extents, words.empty() ? "" : "/", words);
+  return benchmark::RegisterBenchmark(name.c_str(), std::move(run))->UseManualTime()->Unit(benchmark::kMillisecond);
+}
+template <class Op, class F>
+benchmark::internal::Benchmark* bench(DType dtype, const Shape& shape, std::string_view words, F run) {
+  return bench<Op>(name(dtype), extents(shape), words, std::move(run));
 }
 
 }  // namespace baracuda::testing
-
-// Registers the copy itself as a row of the report.
-#define BARACUDA_BENCH_COPY() BENCHMARK(::baracuda::testing::bench_copy)->Iterations(1)->Name("copy");

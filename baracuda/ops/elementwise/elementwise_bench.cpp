@@ -1,5 +1,4 @@
-// Bytes over time against a copy of the same volume in the same run: 16 M elements.
-#include <benchmark/benchmark.h>
+// Bytes over time against a copy of as many bytes: 16 M elements.
 #include "baracuda/ops/copy/copy.hpp"
 #include "baracuda/ops/elementwise/elementwise.hpp"
 #include "baracuda/ops/random/random.hpp"
@@ -62,38 +61,30 @@ void uniform(benchmark::State& state, DType t) {
   bench_plan<RandomUniform>(state, {t, kShape}, {y, 1, 0}, y.bytes());
 }
 
-const int registered = [] {
-  for (DType t : {DType::f32, DType::bf16})
-    for (int k = 0; k < kUnaryKinds; ++k) {
-      const UnaryKind kind = UnaryKind(k);
-      benchmark::RegisterBenchmark(text("unary/", enum_name(kind), "/", t).c_str(), [=](benchmark::State& s) { unary(s, kind, t); });
-      benchmark::RegisterBenchmark(text("unary_backward/", enum_name(kind), "/", t).c_str(), [=](benchmark::State& s) { unary_backward(s, kind, t); });
+const bool registered = [] {
+  for (DType t : {DType::f32, DType::bf16}) {
+    for (int i = 0; i < kUnaryKinds; ++i) {
+      const UnaryKind k = UnaryKind(i);
+      bench<Unary>(t, kShape, enum_name(k), [=](benchmark::State& s) { unary(s, k, t); });
+      bench<UnaryBackward>(t, kShape, enum_name(k), [=](benchmark::State& s) { unary_backward(s, k, t); });
     }
-  for (DType t : {DType::f32, DType::bf16})
-    for (int k = 0; k < kBinaryKinds; ++k) {
-      const BinaryKind kind = BinaryKind(k);
-      benchmark::RegisterBenchmark(text("binary/", enum_name(kind), "/", t).c_str(), [=](benchmark::State& s) { binary(s, kind, t); });
+    for (int i = 0; i < kBinaryKinds; ++i) {
+      const BinaryKind k = BinaryKind(i);
+      bench<Binary>(t, kShape, enum_name(k), [=](benchmark::State& s) { binary(s, k, t); });
     }
-  return 0;
+    for (BinaryKind k : {BinaryKind::mul, BinaryKind::div})
+      bench<BinaryBackward>(t, kShape, enum_name(k), [=](benchmark::State& s) { binary_backward(s, k, t); });
+    bench<Binary>(t, kShape, "add/one_row", [=](benchmark::State& s) { bias(s, t); });
+    bench<BinaryBackward>(t, kShape, "add/one_row", [=](benchmark::State& s) { bias_gradient(s, t); });
+    bench<BinaryBackward>(t, kShape, "mul/one_column", [=](benchmark::State& s) { row_gradient(s, t); });
+    bench<Copy>(t, kShape, "transposed", [=](benchmark::State& s) { transpose(s, t); });
+    bench<Fill>(t, kShape, "", [=](benchmark::State& s) { fill(s, t); });
+    bench<RandomNormal>(t, kShape, "", [=](benchmark::State& s) { normal(s, t); });
+    bench<RandomUniform>(t, kShape, "", [=](benchmark::State& s) { uniform(s, t); });
+  }
+  for (auto [from, to] : {std::pair{DType::f32, DType::bf16}, {DType::bf16, DType::f32}, {DType::f32, DType::f16}, {DType::f64, DType::bf16},
+                          {DType::f32, DType::i32}, {DType::i64, DType::f32}})
+    bench<Cast>(text(from, ">", to), extents(kShape), "", [from = from, to = to](benchmark::State& s) { cast(s, from, to); });
+  return true;
 }();
-BENCHMARK_CAPTURE(binary_backward, mul_f32, BinaryKind::mul, DType::f32);
-BENCHMARK_CAPTURE(binary_backward, div_f32, BinaryKind::div, DType::f32);
-BENCHMARK_CAPTURE(bias, f32, DType::f32);
-BENCHMARK_CAPTURE(bias_gradient, f32, DType::f32);
-BENCHMARK_CAPTURE(bias_gradient, bf16, DType::bf16);
-BENCHMARK_CAPTURE(row_gradient, f32, DType::f32);
-BENCHMARK_CAPTURE(cast, f32_bf16, DType::f32, DType::bf16);
-BENCHMARK_CAPTURE(cast, bf16_f32, DType::bf16, DType::f32);
-BENCHMARK_CAPTURE(cast, f32_f16, DType::f32, DType::f16);
-BENCHMARK_CAPTURE(cast, f64_bf16, DType::f64, DType::bf16);
-BENCHMARK_CAPTURE(cast, f32_i32, DType::f32, DType::i32);
-BENCHMARK_CAPTURE(cast, i64_f32, DType::i64, DType::f32);
-BENCHMARK_CAPTURE(transpose, f32, DType::f32);
-BENCHMARK_CAPTURE(transpose, bf16, DType::bf16);
-BENCHMARK_CAPTURE(fill, f32, DType::f32);
-BENCHMARK_CAPTURE(normal, f32, DType::f32);
-BENCHMARK_CAPTURE(normal, bf16, DType::bf16);
-BENCHMARK_CAPTURE(normal, f64, DType::f64);
-BENCHMARK_CAPTURE(uniform, f32, DType::f32);
-BARACUDA_BENCH_COPY()
 }  // namespace

@@ -1,5 +1,4 @@
-// Bytes over time against a copy of the same volume in the same run.
-#include <benchmark/benchmark.h>
+// Bytes over time against a copy of as many bytes.
 #include "baracuda/ops/gated/gated.hpp"
 #include "baracuda/testing/bench.hpp"
 
@@ -17,11 +16,12 @@ void backward(benchmark::State& state, GatedKind kind, DType t) {
   Buffer dy(t, kShape), gate(t, kShape), up(t, kShape), dgate(t, kShape), dup(t, kShape);
   bench_plan<GatedBackward>(state, {kind, t, kShape}, {dy, gate, up, dgate, dup}, 5 * gate.bytes());
 }
-BENCHMARK_CAPTURE(forward, swiglu_f32, GatedKind::swiglu, DType::f32);
-BENCHMARK_CAPTURE(forward, swiglu_bf16, GatedKind::swiglu, DType::bf16);
-BENCHMARK_CAPTURE(forward, geglu_f32, GatedKind::geglu, DType::f32);
-BENCHMARK_CAPTURE(backward, swiglu_f32, GatedKind::swiglu, DType::f32);
-BENCHMARK_CAPTURE(backward, swiglu_bf16, GatedKind::swiglu, DType::bf16);
-BENCHMARK_CAPTURE(backward, geglu_f32, GatedKind::geglu, DType::f32);
-BARACUDA_BENCH_COPY()
+const bool registered = [] {
+  for (DType t : {DType::f32, DType::bf16})
+    for (GatedKind k : {GatedKind::swiglu, GatedKind::geglu}) {
+      bench<Gated>(t, kShape, enum_name(k), [=](benchmark::State& s) { forward(s, k, t); });
+      bench<GatedBackward>(t, kShape, enum_name(k), [=](benchmark::State& s) { backward(s, k, t); });
+    }
+  return true;
+}();
 }  // namespace

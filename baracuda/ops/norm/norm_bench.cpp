@@ -1,5 +1,4 @@
-// Bytes over time against a copy of the same volume in the same run: 16 M elements, rows of 4096 and of 512.
-#include <benchmark/benchmark.h>
+// Bytes over time against a copy of as many bytes: 16 M elements, rows of 4096 and of 512.
 #include "baracuda/ops/norm/norm.hpp"
 #include "baracuda/testing/bench.hpp"
 
@@ -7,36 +6,29 @@ namespace {
 using namespace baracuda;
 using namespace baracuda::testing;
 
-constexpr int64_t kElements = int64_t(1) << 24;
-
-void forward(benchmark::State& state, DType t, int64_t n, bool residual) {
-  const Shape shape{kElements / n, n};
-  Buffer x(t, shape), weight(t, {n}), y(t, shape), rstd(accumulator(t), {kElements / n});
+void forward(benchmark::State& state, DType t, const Shape& shape, bool residual) {
+  Buffer x(t, shape), weight(t, {shape[1]}), y(t, shape), rstd(accumulator(t), {shape[0]});
   RmsNorm::Args a{x, weight, {}, y, {}, rstd};
   if (!residual) return bench_plan<RmsNorm>(state, {.dtype = t, .shape = shape}, a, 2 * x.bytes());
   Buffer r(t, shape), h(t, shape);
   a.residual = r, a.residual_out = h;
   bench_plan<RmsNorm>(state, {.dtype = t, .shape = shape}, a, 4 * x.bytes());
 }
-void backward(benchmark::State& state, DType t, int64_t n, bool residual) {
-  const Shape shape{kElements / n, n};
-  Buffer dy(t, shape), x(t, shape), weight(t, {n}), rstd(accumulator(t), {kElements / n}), dx(t, shape), dweight(t, {n});
+void backward(benchmark::State& state, DType t, const Shape& shape, bool residual) {
+  Buffer dy(t, shape), x(t, shape), weight(t, {shape[1]}), rstd(accumulator(t), {shape[0]}), dx(t, shape), dweight(t, {shape[1]});
   RmsNormBackward::Args a{dy, x, weight, rstd, {}, dx, dweight};
   if (!residual) return bench_plan<RmsNormBackward>(state, {.dtype = t, .shape = shape}, a, 3 * x.bytes());
   Buffer r(t, shape);
   a.dresidual_out = r;
   bench_plan<RmsNormBackward>(state, {.dtype = t, .shape = shape}, a, 4 * x.bytes());
 }
-#define NORM_ROWS(T)                                                    \
-  BENCHMARK_CAPTURE(forward, T##_4096, DType::T, 4096, false);          \
-  BENCHMARK_CAPTURE(forward, T##_512, DType::T, 512, false);            \
-  BENCHMARK_CAPTURE(forward, T##_4096_residual, DType::T, 4096, true);  \
-  BENCHMARK_CAPTURE(backward, T##_4096, DType::T, 4096, false);         \
-  BENCHMARK_CAPTURE(backward, T##_512, DType::T, 512, false);           \
-  BENCHMARK_CAPTURE(backward, T##_4096_residual, DType::T, 4096, true);
-BARACUDA_BENCH_COPY()
-NORM_ROWS(f32)
-NORM_ROWS(bf16)
-NORM_ROWS(f16)
-NORM_ROWS(f64)
+const bool registered = [] {
+  for (DType t : {DType::f32, DType::bf16, DType::f16, DType::f64})
+    for (auto [shape, residual] : {std::pair<Shape, bool>{{4096, 4096}, false}, {{32768, 512}, false}, {{4096, 4096}, true}}) {
+      const char* words = residual ? "residual" : "";
+      bench<RmsNorm>(t, shape, words, [=](benchmark::State& s) { forward(s, t, shape, residual); });
+      bench<RmsNormBackward>(t, shape, words, [=](benchmark::State& s) { backward(s, t, shape, residual); });
+    }
+  return true;
+}();
 }  // namespace

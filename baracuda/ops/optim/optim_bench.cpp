@@ -1,5 +1,4 @@
-// Bytes over time against a copy of the same volume in the same run: 16 M parameters in 64 tensors.
-#include <benchmark/benchmark.h>
+// Bytes over time against a copy of as many bytes: 16 M parameters in 64 tensors.
 #include <deque>
 #include "baracuda/ops/optim/optim.hpp"
 #include "baracuda/testing/bench.hpp"
@@ -9,6 +8,7 @@ using namespace baracuda;
 using namespace baracuda::testing;
 
 constexpr int kCount = 64;
+constexpr Shape kShape{kCount, 512, 512};
 struct List {
   std::deque<Buffer> buffers;
   std::vector<TensorView> views;
@@ -37,11 +37,11 @@ void global_norm(benchmark::State& state, DType t) {
   Buffer norm(t == DType::f64 ? DType::f64 : DType::f32, {});
   bench_plan<GlobalNorm>(state, {t}, {.x = g.views, .norm = norm}, g.bytes);
 }
-BENCHMARK_CAPTURE(adamw, f32, DType::f32, false);
-BENCHMARK_CAPTURE(adamw, bf16_masters, DType::bf16, true);
-BENCHMARK_CAPTURE(adamw, bf16, DType::bf16, false);
-BENCHMARK_CAPTURE(global_norm, f32, DType::f32);
-BENCHMARK_CAPTURE(global_norm, bf16, DType::bf16);
-BENCHMARK_CAPTURE(global_norm, f64, DType::f64);
-BARACUDA_BENCH_COPY()
+const bool registered = [] {
+  bench<AdamW>(DType::f32, kShape, "", [](benchmark::State& s) { adamw(s, DType::f32, false); });
+  bench<AdamW>(DType::bf16, kShape, "", [](benchmark::State& s) { adamw(s, DType::bf16, false); });
+  bench<AdamW>(DType::bf16, kShape, "masters", [](benchmark::State& s) { adamw(s, DType::bf16, true); });
+  for (DType t : {DType::f32, DType::bf16, DType::f64}) bench<GlobalNorm>(t, kShape, "", [=](benchmark::State& s) { global_norm(s, t); });
+  return true;
+}();
 }  // namespace
