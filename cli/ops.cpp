@@ -35,11 +35,15 @@ nlohmann::ordered_json as_json(const OpInfo& op) {
   nlohmann::ordered_json j{{"name", op.name}, {"category", op.category}, {"summary", op.summary}, {"fields", nlohmann::json::array()},
                            {"args", nlohmann::json::array()}, {"kernels", nlohmann::json::array()}};
   for (const FieldInfo& f : op.fields()) {
-    nlohmann::ordered_json field{{"name", f.name}, {"type", f.type}, {"default", f.default_value}, {"help", f.help}};
+    nlohmann::ordered_json field{{"name", f.name}, {"type", f.type}, {"default", f.default_value}, {"optional", f.optional}, {"help", f.help}};
     if (!f.values.empty()) field["values"] = f.values;
     j["fields"].push_back(std::move(field));
   }
-  for (const ArgInfo& a : op.args()) j["args"].push_back({{"name", a.name}, {"role", name(a.role)}, {"help", a.help}});
+  for (const ArgInfo& a : op.args()) {
+    nlohmann::ordered_json arg{{"name", a.name}, {"role", name(a.role)}, {"type", a.type}, {"help", a.help}};
+    if (a.role == Role::value) arg["default"] = a.default_value;
+    j["args"].push_back(std::move(arg));
+  }
   for (const RowInfo& r : op.rows()) {
     std::vector<std::string_view> types;
     for (size_t t = 0; t < kDTypes; ++t)

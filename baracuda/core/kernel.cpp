@@ -4,9 +4,25 @@ namespace baracuda {
 
 Status invalid(std::string_view op, std::string message) { return {Code::invalid_problem, text(op, ": ", message)}; }
 
+namespace {
+thread_local Expectation* listener = nullptr;
+}
+Expectation::Expectation() : outer_(std::exchange(listener, this)) {}
+Expectation::~Expectation() { listener = outer_; }
+
+Status unexpected(std::string_view op, std::string_view arg, DType dtype, const std::optional<Shape>& shape, std::string_view what) {
+  if (listener) listener->arg = arg, listener->dtype = dtype, listener->shape = shape;
+  return invalid(op, text(arg, " ", what));
+}
 Status expect(std::string_view op, std::string_view arg, const TensorView& v, DType dtype, const Shape& shape) {
-  if (v.dtype != dtype) return invalid(op, text(arg, " has dtype ", v.dtype, ", expected ", dtype));
-  if (!(v.shape == shape)) return invalid(op, text(arg, " has shape ", v.shape, ", expected ", shape));
+  if (v.dtype != dtype) return unexpected(op, arg, dtype, shape, text("has dtype ", v.dtype, ", expected ", dtype));
+  if (!(v.shape == shape)) return unexpected(op, arg, dtype, shape, text("has shape ", v.shape, ", expected ", shape));
+  return {};
+}
+Status expect_elements(std::string_view op, std::string_view arg, const TensorView& v, DType dtype, const Shape& shape) {
+  if (v.dtype != dtype) return unexpected(op, arg, dtype, shape, text("has dtype ", v.dtype, ", expected ", dtype));
+  if (const int64_t n = shape.numel(); v.numel() != n)
+    return unexpected(op, arg, dtype, shape, text("has shape ", v.shape, ", expected ", n, n == 1 ? " element" : " elements"));
   return {};
 }
 

@@ -62,6 +62,25 @@ struct RowVerdict {
 Status invalid(std::string_view op, std::string message);
 // The tensor has this dtype and this shape.
 Status expect(std::string_view op, std::string_view arg, const TensorView& v, DType dtype, const Shape& shape);
+// The tensor has this dtype and as many elements as `shape`, the natural one, in any shape.
+Status expect_elements(std::string_view op, std::string_view arg, const TensorView& v, DType dtype, const Shape& shape);
+// For an argument that may be one of several things: refuses it in the words "arg what" and names one that is taken.
+// What expect(), expect_elements() and unexpected() ask for is what AnyPlan::arguments() tells, so that it cannot differ.
+Status unexpected(std::string_view op, std::string_view arg, DType dtype, const std::optional<Shape>& shape, std::string_view what);
+// While it lives, what the last refusal on this thread would have taken.
+class Expectation {
+ public:
+  Expectation();
+  ~Expectation();
+  Expectation(const Expectation&) = delete;
+  Expectation& operator=(const Expectation&) = delete;
+  std::string arg;  // empty: nothing was refused for its dtype or shape
+  DType dtype = DType::f32;
+  std::optional<Shape> shape;
+
+ private:
+  Expectation* outer_;
+};
 // The descriptor's shape is a shape.
 Status expect_shape(std::string_view op, std::string_view field, const Shape& shape, int min_rank = 0);
 // What holds for any argument of any op: presence, device, rank of the strides, alignment, no output whose elements

@@ -10,8 +10,18 @@
 
 namespace baracuda {
 
-struct FieldInfo { std::string_view name, type, help; std::string default_value; std::vector<std::string_view> values; };
-struct ArgInfo { std::string_view name; Role role; std::string_view help; };
+struct FieldInfo {
+  std::string_view name, type, help;
+  std::string default_value;
+  std::vector<std::string_view> values;  // of an enum
+  bool optional;                         // "none" is a value
+};
+struct ArgInfo {
+  std::string_view name;
+  Role role;
+  std::string_view help, type;  // type: tensor, tensors, int or float
+  std::string default_value;    // of a number
+};
 struct RowInfo {
   std::string_view name;
   DeviceKind device;
@@ -36,10 +46,30 @@ struct ArgValue {
   std::span<const TensorView> tensors = {};
   std::variant<std::monostate, int64_t, uint64_t, double> number = {};
 };
+// What one plan takes for an argument.
+struct Argument {
+  ArgInfo info;
+  // required: it must be given. unused: it must not be given, or is not looked at. optional: it may be, perhaps only
+  // along with other optional ones. Under this plan's descriptor, so an optional argument of the op may be any of the three.
+  enum class Presence : uint8_t { required, optional, unused } presence = Presence::unused;
+  // Nothing where the descriptor leaves it open (the tensors of an optimiser's list); the preferred one where there is a
+  // choice (positions may be i32 or i64).
+  std::optional<DType> dtype;
+  std::optional<Shape> shape;
+  bool tensor() const { return info.role != Role::value; }
+};
+constexpr std::string_view name(Argument::Presence p) {
+  constexpr std::string_view names[] = {"required", "optional", "unused"};
+  return names[int(p)];
+}
 // A plan of any op.
 class AnyPlan {
  public:
   virtual ~AnyPlan() = default;
+  virtual Device device() const = 0;
+  virtual std::vector<ArgInfo> args() const = 0;
+  // Every argument, in order, as can_implement() takes it: found out by asking can_implement(), with no memory behind it.
+  Result<std::vector<Argument>> arguments() const;
   virtual std::string descriptor() const = 0;
   virtual KernelSku sku() const = 0;
   virtual uint64_t workspace_size() const = 0;
@@ -79,9 +109,24 @@ template <class Op> Result<typename Op::Args> make_args(std::span<const ArgValue
   }
   return args;
 }
+template <class Op> std::vector<ArgInfo> arg_infos() {
+  std::vector<ArgInfo> list;
+  const typename Op::Args defaults{};
+  auto add = [&]<class T>(const ArgField<typename Op::Args, T>& f) {
+    ArgInfo info{f.name, f.role, f.help, {}, {}};
+    if constexpr (std::is_same_v<T, TensorView>) info.type = "tensor";
+    else if constexpr (std::is_arithmetic_v<T>) info.type = std::is_integral_v<T> ? "int" : "float", info.default_value = field_text(defaults.*f.member);
+    else info.type = "tensors";
+    list.push_back(std::move(info));
+  };
+  std::apply([&](const auto&... f) { (add(f), ...); }, Op::Args::args());
+  return list;
+}
 template <class Op> class AnyPlanOf final : public AnyPlan {
  public:
   explicit AnyPlanOf(Plan<Op> plan) : plan_(std::move(plan)) {}
+  Device device() const override { return plan_.device(); }
+  std::vector<ArgInfo> args() const override { return arg_infos<Op>(); }
   std::string descriptor() const override { return describe(plan_.descriptor()); }
   KernelSku sku() const override { return plan_.sku(); }
   uint64_t workspace_size() const override { return plan_.workspace_size(); }
@@ -127,17 +172,17 @@ template <class Op> constexpr OpInfo op_info() {
             std::vector<FieldInfo> list;
             const D defaults{};
             for_each_field<D>([&]<class T>(const Field<D, T>& f) {
-              FieldInfo info{f.name, field_type<T>(), f.help, field_text(defaults.*f.member), {}};
+              FieldInfo info{f.name, field_type<T>(), f.help, field_text(defaults.*f.member), {}, false};
               if constexpr (NamedEnum<T>) for (auto n : enum_names(T{})) info.values.push_back(n);
+              if constexpr (requires { typename T::value_type; requires std::is_same_v<T, std::optional<typename T::value_type>>; }) {
+                info.optional = true;
+                if constexpr (NamedEnum<typename T::value_type>) for (auto n : enum_names(typename T::value_type{})) info.values.push_back(n);
+              }
               list.push_back(std::move(info));
             });
             return list;
           },
-          [] {
-            std::vector<ArgInfo> list;
-            std::apply([&](const auto&... f) { (list.push_back({f.name, f.role, f.help}), ...); }, Op::Args::args());
-            return list;
-          },
+          registry_detail::arg_infos<Op>,
           [] {
             std::vector<RowInfo> list;
             for (DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda})

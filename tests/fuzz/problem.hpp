@@ -40,7 +40,7 @@ class Random {
 // A text that says something about `op`: mutates one line of `text`, or begins anew.
 std::string mutate_problem(std::string_view text, Random& random);
 
-// Finds arguments for the plan by what can_implement says about wrong ones, then runs it in memory of exactly the sizes
+// Takes the arguments that the plan tells, then runs it in memory of exactly the sizes
 // needed, twice, and aborts where a plan that claims to be deterministic gives other bits. Returns whether it ran.
 bool run_plan(const OpInfo& op, const AnyPlan& plan, const Stream& stream, uint64_t seed);
 

@@ -1,9 +1,8 @@
-// Arguments for any plan, from what it says about wrong ones.
+// Arguments for any plan, as AnyPlan::arguments() tells them.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <sanitizer/asan_interface.h>
 #include "problem.hpp"
 
@@ -64,10 +63,10 @@ void fill(Memory& m, DType t, Values values, Random& r) {
   }
 }
 
-// One tensor argument while it is being found.
+// One tensor argument and its memory.
 struct Found {
   ArgInfo info;
-  bool given = false, number = false, padded = false;
+  bool given = false, padded = false;
   int count = 1;  // of a multi-tensor argument
   DType dtype = DType::f32;
   Shape shape;
@@ -93,78 +92,38 @@ bool allocate_views(Found& f, Random& r) {
   return true;
 }
 
-// "gemm: a has shape [], expected [2, 3]" and its kin.
-struct Complaint { std::string_view arg; enum { missing, given, dtype, shape, other } what = other; std::string_view expected; };
-Complaint read(std::string_view op, std::string_view message) {
-  Complaint c;
-  if (message.substr(0, op.size()) != op || message.size() < op.size() + 2) return c;
-  message.remove_prefix(op.size() + 2);
-  const size_t word = message.find_first_of(" :[");
-  c.arg = message.substr(0, word);
-  const size_t expected = message.find("expected ");
-  if (expected != message.npos) {
-    c.expected = message.substr(expected + 9);
-    if (message.find(" has dtype ") != message.npos) c.what = Complaint::dtype;
-    if (message.find(" has shape ") != message.npos) c.what = Complaint::shape;
-  } else if (message.find("missing") != message.npos) c.what = Complaint::missing;
-  else if (message.find(" given") != message.npos) c.what = Complaint::given;
-  return c;
-}
-
 }  // namespace
 
 bool run_plan(const OpInfo& op, const AnyPlan& plan, const Stream& stream, uint64_t seed) {
   Random r(seed);
   if (plan.workspace_size() > kMostWorkspace) return false;
+  const auto arguments = plan.arguments();
+  if (!arguments.ok()) return false;
   std::vector<Found> found;
-  std::map<std::string_view, int> banned;
   const bool padded = r.one_in(3), generous = r.one_in(2);
-  for (const ArgInfo& info : op.args()) {
-    Found f{info};
-    f.number = info.role == Role::value;
-    f.given = !f.number && (!optional(info.role) || (generous && r.one_in(2)));
+  const Shape any{1 + int64_t(r.below(4)), int64_t(r.below(40))};
+  for (const Argument& a : *arguments) {
+    if (!a.tensor() || a.presence == Argument::Presence::unused) continue;
+    Found f{a.info};
+    f.given = a.presence == Argument::Presence::required || (generous && r.one_in(2));
     f.padded = padded && r.one_in(2);
+    f.dtype = a.dtype.value_or(DType::f32), f.shape = a.shape.value_or(any);
+    if (f.given && !allocate_views(f, r)) return false;
     found.push_back(std::move(f));
   }
   std::vector<ArgValue> args;
   auto gather = [&] {
     args.clear();
     for (Found& f : found)
-      if (f.given && !f.number) args.push_back({f.info.name, f.views, {}});
+      if (f.given) args.push_back({f.info.name, f.views, {}});
+    return plan.can_implement(args);
   };
-  for (Found& f : found) (void)allocate_views(f, r);
-  Status status;
-  for (int attempt = 0; attempt < 64; ++attempt) {
-    gather();
-    status = plan.can_implement(args);
-    if (status.ok()) break;
-    const Complaint c = read(op.name, status.message());
-    Found* at = nullptr;
-    for (Found& f : found)
-      if (f.info.name == c.arg) at = &f;
-    if (!at || at->number) return false;
-    if (c.what == Complaint::missing && !at->given) at->given = true;
-    else if (c.what == Complaint::dtype) {
-      const std::string_view word = c.expected.substr(0, c.expected.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789"));
-      DType t = DType::count;
-      for (size_t i = 0; i < kDTypes; ++i)
-        if (word == name(DType(i))) t = DType(i);
-      if (t == DType::count || t == at->dtype) return false;
-      at->dtype = t;
-    } else if (c.what == Complaint::shape) {
-      Shape s;
-      if (const size_t end = c.expected.find(']'); c.expected[0] == '[' && end != c.expected.npos) {
-        if (!parse_value("shape", c.expected.substr(0, end + 1), static_cast<Dims&>(s)).ok()) return false;
-      } else {  // "5 elements"
-        s.push_back(std::atoll(std::string(c.expected).c_str()));
-      }
-      if (s == at->shape) return false;
-      at->shape = s;
-    } else if (at->padded) at->padded = false;
-    else if (at->given && optional(at->info.role) && !banned[at->info.name]++) at->given = false;
-    else return false;
-    if (!allocate_views(*at, r)) return false;
-  }
+  Status status = gather();
+  // Not every op takes such strides, nor every optional argument without another.
+  for (Found& f : found)
+    if (f.padded && f.given && !status.ok()) f.padded = false, (void)allocate_views(f, r), status = gather();
+  for (Found& f : found)
+    if (f.given && optional(f.info.role) && !status.ok()) f.given = false, status = gather();
   if (!status.ok()) return false;
   for (Found& f : found) {
     if (!f.given) continue;

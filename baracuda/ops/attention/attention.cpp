@@ -84,8 +84,9 @@ Status expect_side(std::string_view op, const SdpaDescriptor& d, const TensorVie
     const Shape& s = slopes.shape;
     const bool fits = (s.rank == 1 && s[0] == d.heads) || (s.rank == 2 && s[1] == d.heads && (s[0] == 1 || s[0] == d.batch));
     if (!fits)
-      return invalid(op, text("alibi_slopes has shape ", s, ", expected [", d.heads, "], [1, ", d.heads, "] or [", d.batch, ", ", d.heads, "]"));
-    if (slopes.dtype != DType::f32) return invalid(op, text("alibi_slopes has dtype ", slopes.dtype, ", expected f32"));
+      return unexpected(op, "alibi_slopes", DType::f32, Shape{d.heads},
+                        text("has shape ", s, ", expected [", d.heads, "], [1, ", d.heads, "] or [", d.batch, ", ", d.heads, "]"));
+    BARACUDA_TRY(expect(op, "alibi_slopes", slopes, DType::f32, s));
   }
   if (d.varlen)
     for (const auto& [arg, v] : {std::pair{"cu_seqlens_q", &cu_q}, {"cu_seqlens_k", &cu_k}})

@@ -105,12 +105,12 @@ Status run_backward(const Launch<CrossEntropyBackward>& l) {
 Status CrossEntropy::validate(const Descriptor& d) { return validate_loss(name, loss_options(d)); }
 Status CrossEntropy::check(const Descriptor& d, const Args& a) {
   const LossOptions o = loss_options(d);
-  const int64_t losses = d.reduction == Reduction::none ? d.tokens : 1;
+  const Shape losses = loss_shape(d.reduction, d.tokens);
   BARACUDA_TRY(expect_matrix(name, "logits", a.logits, d.dtype, d.tokens, d.classes));
   BARACUDA_TRY(check_loss(name, o, a.target, a.weights, a.dloss));
-  BARACUDA_TRY(expect_count(name, "loss", a.loss, o.acc, losses));
-  if (!a.z_part.absent()) BARACUDA_TRY(expect_count(name, "z_part", a.z_part, o.acc, losses));
-  if (!a.lse.absent()) BARACUDA_TRY(expect_count(name, "lse", a.lse, o.acc, d.tokens));
+  BARACUDA_TRY(expect_elements(name, "loss", a.loss, o.acc, losses));
+  if (!a.z_part.absent()) BARACUDA_TRY(expect_elements(name, "z_part", a.z_part, o.acc, losses));
+  if (!a.lse.absent()) BARACUDA_TRY(expect_elements(name, "lse", a.lse, o.acc, {d.tokens}));
   if (d.grad_logits == a.dlogits.absent())
     return invalid(name, d.grad_logits ? "dlogits is missing, and the plan was made with grad_logits"
                                        : "dlogits is given, and the plan was made without grad_logits");
@@ -128,7 +128,7 @@ Status CrossEntropyBackward::check(const Descriptor& d, const Args& a) {
   const LossOptions o = loss_options(d);
   BARACUDA_TRY(expect_matrix(name, "logits", a.logits, d.dtype, d.tokens, d.classes));
   BARACUDA_TRY(check_loss(name, o, a.target, a.weights, a.dloss));
-  if (!a.lse.absent()) BARACUDA_TRY(expect_count(name, "lse", a.lse, o.acc, d.tokens));
+  if (!a.lse.absent()) BARACUDA_TRY(expect_elements(name, "lse", a.lse, o.acc, {d.tokens}));
   return check_gradient(name, d, a.logits, a.dlogits);
 }
 std::span<const Kernel<CrossEntropyBackward>> CrossEntropyBackward::kernels() {

@@ -366,14 +366,14 @@ Status run_backward(const Launch<FusedLinearCrossEntropyBackward>& l) {
 Status FusedLinearCrossEntropy::validate(const Descriptor& d) { return validate_fused(name, d); }
 Status FusedLinearCrossEntropy::check(const Descriptor& d, const Args& a) {
   const LossOptions o = loss_options(d);
-  const int64_t losses = d.reduction == Reduction::none ? d.tokens : 1;
+  const Shape losses = loss_shape(d.reduction, d.tokens);
   BARACUDA_TRY(expect_matrix(name, "x", a.x, d.dtype, d.tokens, d.hidden));
   BARACUDA_TRY(expect_matrix(name, "w", a.w, d.weight(), d.classes, d.hidden));
   BARACUDA_TRY(expect_flag(name, "bias", "bias", d.bias, a.bias));
   if (d.bias) BARACUDA_TRY(expect_vector(name, "bias", a.bias, d.weight(), d.classes));
   BARACUDA_TRY(check_loss(name, o, a.target, a.weights, a.dloss));
-  BARACUDA_TRY(expect_count(name, "loss", a.loss, o.acc, losses));
-  if (!a.z_part.absent()) BARACUDA_TRY(expect_count(name, "z_part", a.z_part, o.acc, losses));
+  BARACUDA_TRY(expect_elements(name, "loss", a.loss, o.acc, losses));
+  if (!a.z_part.absent()) BARACUDA_TRY(expect_elements(name, "z_part", a.z_part, o.acc, losses));
   BARACUDA_TRY(expect_flag(name, "dx", "grad_x", d.grad_x, a.dx));
   BARACUDA_TRY(expect_flag(name, "dw", "grad_w", d.grad_w, a.dw));
   BARACUDA_TRY(expect_flag(name, "dbias", "grad_bias", d.grad_bias, a.dbias));
@@ -397,7 +397,7 @@ Status FusedLinearCrossEntropyBackward::validate(const Descriptor& d) {
   return {};
 }
 Status FusedLinearCrossEntropyBackward::check(const Descriptor& d, const Args& a) {
-  if (!a.dloss.absent()) BARACUDA_TRY(expect_count(name, "dloss", a.dloss, accumulator(d.dtype), 1));
+  if (!a.dloss.absent()) BARACUDA_TRY(expect_elements(name, "dloss", a.dloss, accumulator(d.dtype), {}));
   return check_gradients(name, d, a.dx, a.dw, a.dbias);
 }
 std::span<const Kernel<FusedLinearCrossEntropyBackward>> FusedLinearCrossEntropyBackward::kernels() {

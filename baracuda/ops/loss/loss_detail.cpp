@@ -18,12 +18,6 @@ Status validate_loss(std::string_view op, const LossOptions& o) {
   return {};
 }
 
-Status expect_count(std::string_view op, std::string_view arg, const TensorView& v, DType dtype, int64_t count) {
-  if (v.dtype != dtype) return invalid(op, text(arg, " has dtype ", v.dtype, ", expected ", dtype));
-  if (v.numel() != count) return invalid(op, text(arg, " has shape ", v.shape, ", expected ", count, count == 1 ? " element" : " elements"));
-  return {};
-}
-
 Status expect_matrix(std::string_view op, std::string_view arg, const TensorView& v, DType dtype, int64_t rows, int64_t n) {
   BARACUDA_TRY(expect(op, arg, v, dtype, {rows, n}));
   if (rows > 0 && n > 1 && v.strides[1] != 1) return invalid(op, text(arg, " has stride ", v.strides[1], " along its last axis, it must be dense"));
@@ -31,9 +25,9 @@ Status expect_matrix(std::string_view op, std::string_view arg, const TensorView
 }
 
 Status check_loss(std::string_view op, const LossOptions& o, const TensorView& target, const TensorView& weights, const TensorView& dloss) {
-  BARACUDA_TRY(expect_count(op, "target", target, o.target_dtype, o.tokens));
-  if (!weights.absent()) BARACUDA_TRY(expect_count(op, "weights", weights, o.acc, o.tokens));
-  if (!dloss.absent()) BARACUDA_TRY(expect_count(op, "dloss", dloss, o.acc, o.reduction == Reduction::none ? o.tokens : 1));
+  BARACUDA_TRY(expect_elements(op, "target", target, o.target_dtype, {o.tokens}));
+  if (!weights.absent()) BARACUDA_TRY(expect_elements(op, "weights", weights, o.acc, {o.tokens}));
+  if (!dloss.absent()) BARACUDA_TRY(expect_elements(op, "dloss", dloss, o.acc, loss_shape(o.reduction, o.tokens)));
   return {};
 }
 

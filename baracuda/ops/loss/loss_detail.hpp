@@ -20,8 +20,8 @@ template <class D> LossOptions loss_options(const D& d) {
           d.z_loss, d.softcap, d.invalid_target, d.mean_over};
 }
 Status validate_loss(std::string_view op, const LossOptions& o);
-// `count` elements in any shape.
-Status expect_count(std::string_view op, std::string_view arg, const TensorView& v, DType dtype, int64_t count);
+// Of loss, z_part and dloss.
+inline Shape loss_shape(Reduction r, int64_t tokens) { return r == Reduction::none ? Shape{tokens} : Shape{}; }
 // [rows, n] with a dense last axis.
 Status expect_matrix(std::string_view op, std::string_view arg, const TensorView& v, DType dtype, int64_t rows, int64_t n);
 // The tensors that every cross entropy has; absent optional ones pass.

@@ -18,16 +18,11 @@ Status expect_list(std::string_view op, std::string_view role, Tensors list, siz
     const TensorView& v = list[i];
     const std::string who = text(role, "[", i, "]");
     BARACUDA_TRY(check_argument(op, who, v, Role::in, like.empty() ? list[0].device : like[0].device));
-    if (v.dtype != t) return invalid(op, text(who, " has dtype ", v.dtype, ", expected ", t));
+    if (v.dtype != t) return unexpected(op, who, t, {}, text("has dtype ", v.dtype, ", expected ", t));
     if (!v.contiguous()) return invalid(op, text(who, " is not dense: shape ", v.shape, ", strides ", v.strides));
     if (!like.empty() && v.numel() != like[i].numel())
       return invalid(op, text(who, " has shape ", v.shape, ", expected the ", like[i].numel(), " elements of params[", i, "] ", like[i].shape));
   }
-  return {};
-}
-Status expect_one(std::string_view op, std::string_view arg, const TensorView& v, DType t) {
-  if (v.dtype != t) return invalid(op, text(arg, " has dtype ", v.dtype, ", expected ", t));
-  if (v.numel() != 1) return invalid(op, text(arg, " has shape ", v.shape, ", expected one element"));
   return {};
 }
 int64_t count(const TensorView& checked) { return checked.shape.product(0, checked.shape.rank); }
@@ -161,10 +156,10 @@ Status AdamW::check(const Descriptor& d, const Args& a) {
       {"weight_decay", a.weight_decay, std::isfinite(a.weight_decay)}};
   for (const auto& s : scalars)
     if (!s.ok) return invalid(name, text(s.name, " ", s.value, " is out of range: lr and weight_decay finite, 0 <= beta < 1, eps finite and >= 0"));
-  if (!a.step_tensor.absent()) BARACUDA_TRY(expect_one(name, "step_tensor", a.step_tensor, DType::i64));
-  if (!a.lr_tensor.absent()) BARACUDA_TRY(expect_one(name, "lr_tensor", a.lr_tensor, DType::f32));
-  if (!a.grad_scale.absent()) BARACUDA_TRY(expect_one(name, "grad_scale", a.grad_scale, DType::f32));
-  if (!a.found_inf.absent()) BARACUDA_TRY(expect_one(name, "found_inf", a.found_inf, DType::f32));
+  if (!a.step_tensor.absent()) BARACUDA_TRY(expect_elements(name, "step_tensor", a.step_tensor, DType::i64, {}));
+  if (!a.lr_tensor.absent()) BARACUDA_TRY(expect_elements(name, "lr_tensor", a.lr_tensor, DType::f32, {}));
+  if (!a.grad_scale.absent()) BARACUDA_TRY(expect_elements(name, "grad_scale", a.grad_scale, DType::f32, {}));
+  if (!a.found_inf.absent()) BARACUDA_TRY(expect_elements(name, "found_inf", a.found_inf, DType::f32, {}));
   return {};
 }
 std::span<const Kernel<AdamW>> AdamW::kernels() {
@@ -184,8 +179,8 @@ std::span<const Kernel<AdamW>> AdamW::kernels() {
 Status GlobalNorm::validate(const Descriptor& d) { return valid(d.dtype) ? Status() : invalid(name, "invalid dtype"); }
 Status GlobalNorm::check(const Descriptor& d, const Args& a) {
   BARACUDA_TRY(expect_list(name, "x", a.x, a.x.size(), d.dtype, {}));
-  BARACUDA_TRY(expect_one(name, "norm", a.norm, state_dtype(d.dtype)));
-  if (!a.found_inf.absent()) BARACUDA_TRY(expect_one(name, "found_inf", a.found_inf, DType::f32));
+  BARACUDA_TRY(expect_elements(name, "norm", a.norm, state_dtype(d.dtype), {}));
+  if (!a.found_inf.absent()) BARACUDA_TRY(expect_elements(name, "found_inf", a.found_inf, DType::f32, {}));
   return {};
 }
 std::span<const Kernel<GlobalNorm>> GlobalNorm::kernels() {
@@ -203,8 +198,8 @@ Status ClipScale::validate(const Descriptor& d) {
   return {};
 }
 Status ClipScale::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY(expect_one(name, "norm", a.norm, d.dtype));
-  return expect_one(name, "scale", a.scale, d.dtype);
+  BARACUDA_TRY(expect_elements(name, "norm", a.norm, d.dtype, {}));
+  return expect_elements(name, "scale", a.scale, d.dtype, {});
 }
 std::span<const Kernel<ClipScale>> ClipScale::kernels() {
   static constexpr Kernel<ClipScale> list[] = {

@@ -188,7 +188,7 @@ TEST(AdamW, Refusals) {
   refused({"lr nan"}, bad, [&](auto& a) { a.lr = NAN; });
   refused({"eps -1"}, bad, [&](auto& a) { a.eps = -1; });
   refused({"step_tensor", "expected i64"}, bad, [&](auto& a) { a.step_tensor = other; });
-  refused({"lr_tensor", "one element"}, bad, [&](auto& a) { a.lr_tensor = other; });
+  refused({"lr_tensor", "1 element"}, bad, [&](auto& a) { a.lr_tensor = other; });
   refused({"found_inf", "dtype i64"}, bad, [&](auto& a) { a.found_inf = one; });
   EXPECT_OK(run_plan<AdamW>({}, {}));  // an empty list
 }

@@ -85,7 +85,7 @@ Status KvCacheAppend::check(const Descriptor& d, const Args& a) {
   if (a.lengths.absent()) return expect_fit(d, a.offset, "offset");
   if (a.offset != 0) return invalid(name, text("offset ", a.offset, " must be 0 where lengths are given"));
   if (a.lengths.dtype != DType::i32 && a.lengths.dtype != DType::i64)
-    return invalid(name, text("lengths has dtype ", a.lengths.dtype, ", expected i32 or i64"));
+    return unexpected(name, "lengths", DType::i64, Shape{d.batch}, text("has dtype ", a.lengths.dtype, ", expected i32 or i64"));
   return expect(name, "lengths", a.lengths, a.lengths.dtype, {d.batch});
 }
 std::span<const Kernel<KvCacheAppend>> KvCacheAppend::kernels() {

@@ -35,9 +35,11 @@ Status check_positions(std::string_view op, const TensorView& v, int64_t offset,
     return {};
   }
   if (offset != 0) return invalid(op, text("offset ", offset, " must be 0 where positions are given"));
-  if (v.dtype != DType::i32 && v.dtype != DType::i64) return invalid(op, text("positions has dtype ", v.dtype, ", expected i32 or i64"));
   const Shape one{d.shape[2]}, each{d.shape[0], d.shape[2]};
-  if (!(v.shape == one) && !(v.shape == each)) return invalid(op, text("positions has shape ", v.shape, ", expected ", one, " or ", each));
+  if (v.dtype != DType::i32 && v.dtype != DType::i64)
+    return unexpected(op, "positions", DType::i64, one, text("has dtype ", v.dtype, ", expected i32 or i64"));
+  if (!(v.shape == one) && !(v.shape == each))
+    return unexpected(op, "positions", v.dtype, one, text("has shape ", v.shape, ", expected ", one, " or ", each));
   return {};
 }
 PrecisionGuarantee guarantee(const RopeDescriptor& d) {
