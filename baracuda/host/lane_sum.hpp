@@ -68,19 +68,25 @@ template <class T, class Step> BARACUDA_HD T chunk_sum(int64_t begin, int m, con
   else return chunk_sum_by_pack<T>(begin, m, step);
 }
 
-template <class T, class Step> BARACUDA_HD T tree_sum(int64_t n, const Step& step) {
-  if (n <= 0) return 0;
-  T waiting[52], s;  // sums of 1, 2, 4 ... chunks that still lack their right neighbour
+// at(0) ... at(count - 1), count > 0, joined in pairs of neighbours, level by level; at is called in order. S: a number or a pack.
+template <class S, class At> BARACUDA_HD S sum_pairs(int64_t count, const At& at) {
+  S waiting[52], s;  // sums of 1, 2, 4 ... terms that still lack their right neighbour
   int depth = 0;
-  for (int64_t c = 0, chunks = sum_chunks(n);;) {
-    const int64_t begin = c * kSumChunk, left = n - begin;
-    s = chunk_sum<T>(begin, int(left < kSumChunk ? left : kSumChunk), step);
+  for (int64_t c = 0;;) {
+    s = at(c);
     for (int64_t k = c; k & 1; k >>= 1) s = waiting[--depth] + s;
-    if (++c == chunks) break;
+    if (++c == count) break;
     waiting[depth++] = s;
   }
   while (depth) s = waiting[--depth] + s;
   return s;
+}
+template <class T, class Step> BARACUDA_HD T tree_sum(int64_t n, const Step& step) {
+  if (n <= 0) return 0;
+  return sum_pairs<T>(sum_chunks(n), [&](int64_t c) __attribute__((always_inline)) {
+    const int64_t begin = c * kSumChunk, left = n - begin;
+    return chunk_sum<T>(begin, int(left < kSumChunk ? left : kSumChunk), step);
+  });
 }
 
 }  // namespace baracuda

@@ -86,6 +86,28 @@ template <class T, int N> BARACUDA_HD void store(T* p, Pack<Acc<T>, N> x) {
   }
 }
 
+// A store past the caches, for results that are too large to be read back from them; p is aligned to the bytes of the pack.
+// store_past_fence() before another thread may look.
+template <class T, int N> BARACUDA_HD void store_past(T* p, Pack<Acc<T>, N> x) {
+#if BARACUDA_VECTOR_BYTES
+  if constexpr (Pack<Acc<T>, N>::kVector) {
+    alignas(64) T buffer[N];
+    store<T, N>(buffer, x);
+#if BARACUDA_VECTOR_BYTES == 64
+    if constexpr (sizeof buffer == 64) return _mm512_stream_si512((__m512i*)p, _mm512_load_si512(buffer));
+#endif
+    if constexpr (sizeof buffer == 32) return _mm256_stream_si256((__m256i*)p, _mm256_load_si256((const __m256i*)buffer));
+    if constexpr (sizeof buffer == 16) return _mm_stream_si128((__m128i*)p, _mm_load_si128((const __m128i*)buffer));
+  }
+#endif
+  store<T, N>(p, x);
+}
+BARACUDA_HD void store_past_fence() {
+#if BARACUDA_VECTOR_BYTES
+  _mm_sfence();
+#endif
+}
+
 // The first `count` lanes, 0 <= count <= N; the others are `fill` (loads) or not written (stores).
 template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> load_tail(const T* p, int count, double fill = 0) {
   using V = Pack<Acc<T>, N>;

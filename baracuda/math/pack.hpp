@@ -63,7 +63,7 @@ template <class T, int N> struct Pack {
   BARACUDA_HD friend Mask operator==(Pack a, Pack b) { return a.v == b.v; }
   BARACUDA_HD friend Mask operator!=(Pack a, Pack b) { return a.v != b.v; }
 
-  // There is no min or max: what they do with NaN and -0 differs between machines; where() does not.
+  // There is no bare min or max: what they do with NaN and -0 differs between machines; where() does not.
   BARACUDA_HD friend Pack where(Mask m, Pack a, Pack b) { return of(m ? a.v : b.v); }
   BARACUDA_HD friend Pack max_nan(Pack a, Pack b) { return where(a > b, a, where(a != a, a, b)); }  // NaN wins, ties give b
   BARACUDA_HD friend Pack min_nan(Pack a, Pack b) { return where(a < b, a, where(a != a, a, b)); }
@@ -72,7 +72,7 @@ template <class T, int N> struct Pack {
   BARACUDA_HD friend Mask is_nan(Pack a) { return a.v != a.v; }
   BARACUDA_HD friend Mask sign_bit(Pack a) { return bits(a) < 0; }
 
-#if BARACUDA_VECTOR_BYTES  // the two operations that vectors have no operator for
+#if BARACUDA_VECTOR_BYTES  // operations that vectors have no operator for
 #define BARACUDA_LANES(name, ...)                                                                      \
   if constexpr (kVector && kF32) return of(Raw<T, N>(BARACUDA_VECTOR_OP(name##_ps)(__VA_ARGS__)));     \
   else if constexpr (kVector) return of(Raw<T, N>(BARACUDA_VECTOR_OP(name##_pd)(__VA_ARGS__)));        \
@@ -102,6 +102,10 @@ template <class T, int N> struct Pack {
       for (int i = 0; i < N; ++i) r.v[i] = sqrt(Pack<T, 1>::of(a.v[i])).v;
       return r;
     }
+  }
+  BARACUDA_HD friend Pack larger(Pack a, Pack b) {  // a > b ? a : b, NaN in b stays, in a it does not: what max is on x86
+    BARACUDA_LANES(max, a.v, b.v)
+    return where(a > b, a, b);
   }
 #undef BARACUDA_LANES
 

@@ -18,12 +18,14 @@ template <class V> inline constexpr double kMagic = V::kF32 ? 0x1.8p23 : 0x1.8p5
 template <class V> BARACUDA_HD V pow2(typename V::Bits n) { return V::from_bits((n + V::kBias) << V::kMantissa); }
 template <class V> BARACUDA_HD V from_int(typename V::Bits n) { return V::from_bits(n + bits(V(kMagic<V>))) - kMagic<V>; }
 
-template <class V> BARACUDA_HD V exp_reduce(V x, typename V::Bits& n) {  // x = n ln2 + r, |r| <= ln2 / 2
-  x = clamp(x, V::kF32 ? -104 : -746, V::kF32 ? 89 : 710);               // beyond, exp is 0 or inf anyway
+template <class V> BARACUDA_HD V exp_reduce_in_range(V x, typename V::Bits& n) {  // x = n ln2 + r, |r| <= ln2 / 2
   const V t = fma(x, V(0x1.71547652b82fep0), V(kMagic<V>)), k = t - kMagic<V>;
   n = bits(t) - bits(V(kMagic<V>));
   const V r = fma(k, V(V::kF32 ? -0x1.62e43p-1 : -0x1.62e42fefa39efp-1), x);
   return fma(k, V(V::kF32 ? 0x1.05c61p-29 : -0x1.abc9e3b39803fp-56), r);
+}
+template <class V> BARACUDA_HD V exp_reduce(V x, typename V::Bits& n) {  // beyond the bounds, exp is 0 or inf anyway
+  return exp_reduce_in_range(clamp(x, V::kF32 ? -104 : -746, V::kF32 ? 89 : 710), n);
 }
 template <class V> BARACUDA_HD V expm1_reduced(V r) {  // |r| <= ln2 / 2
   V p;
