@@ -1,0 +1,290 @@
+#include "baracuda/ops/softmax/softmax.hpp"
+#include <algorithm>
+#include <cstdlib>
+#include "baracuda/host/row_walk.hpp"
+#include "baracuda/ops/softmax/softmax_cpu.hpp"
+
+namespace baracuda {
+namespace {
+
+DType out_dtype(const SoftmaxDescriptor& d) { return d.out_dtype.value_or(d.dtype); }
+DType computing(const SoftmaxDescriptor& d) { return accumulator(out_dtype(d)); }
+int axis_of(const SoftmaxDescriptor& d) { return int(d.axis < 0 ? d.axis + std::max(d.shape.rank, 1) : d.axis); }
+int64_t extent_of(const SoftmaxDescriptor& d) { return d.shape.rank ? d.shape[axis_of(d)] : 1; }
+bool is_log(const SoftmaxDescriptor& d) { return d.kind == SoftmaxKind::log_softmax; }
+
+Status validate_common(std::string_view op, const SoftmaxDescriptor& d) {
+  if (!valid_enum(d.kind)) return invalid(op, text("kind ", int(d.kind), " is not a kind"));
+  if (!valid(d.dtype)) return invalid(op, "invalid dtype");
+  BARACUDA_TRY(expect_shape(op, "shape", d.shape));
+  const int rank = std::max(d.shape.rank, 1);
+  if (d.axis < -rank || d.axis >= rank)
+    return invalid(op, text("axis ", d.axis, " is not in [", -rank, ", ", rank, "), shape is ", d.shape));
+  const DType out = out_dtype(d);
+  if (out != d.dtype && (!is_floating(d.dtype) || (out != DType::f32 && out != DType::f64) || byte_size(out) < byte_size(d.dtype)))
+    return invalid(op, text("out_dtype ", out, " must be the dtype ", d.dtype, " or a wider one of f32 and f64"));
+  return {};
+}
+PrecisionGuarantee guarantee(const SoftmaxDescriptor& d) {
+  return {.math_precision = computing(d), .accumulator = computing(d), .batch_invariant = true};
+}
+
+// --- memory. A whole line is worked off by one worker while its buffer of 512 KiB holds it; longer ones, and long ones that are
+// fewer than the workers, are split into chunks, which then share what they know of themselves. Both give the same bits.
+constexpr int64_t kBufferBytes = 512 << 10, kBlock = 4096, kMostLines = kBlock / kSoftmaxPad;
+constexpr int64_t kPast = 16 << 20;      // outputs of more bytes than this are written past the caches
+constexpr int64_t kGrain = 64 << 10;     // elements that a worker takes at a time
+int64_t padded(int64_t n) { return (n + kSoftmaxPad - 1) / kSoftmaxPad * kSoftmaxPad; }
+int64_t whole_line(const SoftmaxDescriptor& d) { return kBufferBytes / int64_t(byte_size(computing(d))); }
+int64_t tile(const SoftmaxDescriptor& d) { return kSoftmaxTile / int64_t(byte_size(computing(d))); }
+
+struct Scratch {
+  char* buffer[2];              // of every worker, `size` numbers each
+  char *max, *sum;              // of every worker, kMostLines each
+  char *chunk_max, *chunk_sum;  // of every line, where lines may be split
+  int64_t size;
+  Scratch(const SoftmaxDescriptor& d, Carver& c, int buffers) {
+    const int64_t n = extent_of(d), lines = n ? d.shape.numel() / n : 0, bytes = int64_t(byte_size(computing(d)));
+    size = std::max({kBlock, std::min<int64_t>(n, kSumChunk) * tile(d), n <= whole_line(d) ? padded(n) : 0});
+    for (int k = 0; k < 2; ++k)
+      buffer[k] = k < buffers ? static_cast<char*>(c.take_bytes(k ? "second block" : "block", size * c.threads(), size_t(bytes))) : nullptr;
+    max = static_cast<char*>(c.take_bytes("maxima", kMostLines * c.threads(), size_t(bytes)));
+    sum = static_cast<char*>(c.take_bytes("sums", kMostLines * c.threads(), size_t(bytes)));
+    const int64_t shared = n > kSumChunk ? sum_chunks(n) * lines : 0;
+    chunk_max = static_cast<char*>(c.take_bytes("maxima of chunks", shared, size_t(bytes)));
+    chunk_sum = static_cast<char*>(c.take_bytes("sums of chunks", shared, size_t(bytes)));
+  }
+};
+template <int kBuffers> void carve(const SoftmaxDescriptor& d, const void*, Carver& c) { Scratch(d, c, kBuffers); }
+
+// --- the tensors as lines along the axis. The other axes are walked densest last; no line's bits depend on that.
+template <int K> struct Lines {
+  TensorView view[K];
+  Shape outer;
+  int64_t step[K], n;
+  Lines(const SoftmaxDescriptor& d, const TensorView* const (&tensors)[K]) : n(extent_of(d)) {
+    const int axis = axis_of(d);
+    int order[kMaxRank], rank = 0;
+    for (int i = 0; i < d.shape.rank; ++i)
+      if (i != axis) order[rank++] = i;
+    const Strides& out = tensors[K - 1]->strides;
+    std::stable_sort(order, order + rank, [&](int a, int b) { return std::abs(out[a]) > std::abs(out[b]); });
+    for (int i = 0; i < rank; ++i) outer.push_back(d.shape[order[i]]);
+    for (int k = 0; k < K; ++k) {
+      view[k] = *tensors[k];
+      step[k] = d.shape.rank ? view[k].strides[axis] : 1;
+      view[k].shape = outer, view[k].strides = {};
+      for (int i = 0; i < rank; ++i) view[k].strides.push_back(tensors[k]->strides[order[i]]);
+    }
+  }
+  template <int... I> RowWalk<K> walk(std::integer_sequence<int, I...>) const { return RowWalk<K>(outer, {&view[I]...}); }
+};
+struct Work {
+  int64_t n, chunks, lines;
+  SoftmaxLay lay;
+  int64_t most;  // lines of a block
+  bool split;
+};
+template <int K> Work arrange(const SoftmaxDescriptor& d, const Lines<K>& lines, const RowWalk<K>& walk, int threads) {
+  Work w{lines.n, sum_chunks(lines.n), walk.rows, SoftmaxLay::rows, 1, false};
+  bool dense_lines = true, dense_across = false;
+  for (int k = 0; k < K; ++k) dense_lines &= lines.step[k] == 1, dense_across |= walk.pitch(k) == 1;
+  // A pack of short lines lies across them.
+  if (w.n < 8 || (!dense_lines && dense_across && walk.outer.inner >= 8)) w.lay = SoftmaxLay::columns;
+  const bool columns = w.lay == SoftmaxLay::columns;
+  w.most = columns ? tile(d) : std::max<int64_t>(1, kBlock / padded(w.n));
+  w.split = w.chunks > 1 && (columns || w.n > whole_line(d) || (threads > 1 && w.lines < 2 * threads));
+  return w;
+}
+
+// Pass: load(block) of one chunk up to its sum, join, finish(block). Blocks know their offsets by `at`.
+template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<K>& lines, const Scratch& s, const Pass& pass, int threads) {
+  const RowWalk<K> walk = lines.walk(std::make_integer_sequence<int, K>{});
+  const Work w = arrange(d, lines, walk, threads);
+  const int64_t bytes = int64_t(byte_size(computing(d))), across = w.lay == SoftmaxLay::columns ? tile(d) : 1;
+  const TensorView& out = lines.view[K - 1];
+  const bool past = d.shape.numel() > kPast / int64_t(byte_size(out.dtype)) && std::none_of(lines.view, lines.view + K - 1, [&](auto& v) { return v.data == out.data; });
+  const int64_t ld = w.lay == SoftmaxLay::columns ? tile(d) : padded(std::min<int64_t>(w.n, kSumChunk));
+  auto block_of = [&](int worker, int64_t chunk, int64_t place, int count) {  // place: the chunk's number in the buffer
+    SoftmaxBlock b{};
+    for (int k = 0; k < 2; ++k)
+      if (s.buffer[k]) b.buffer[k] = s.buffer[k] + (worker * s.size + place * kSumChunk * across) * bytes;
+    b.ld = ld, b.count = count, b.m = int(std::min<int64_t>(w.n - chunk * kSumChunk, kSumChunk)), b.negate = d.kind == SoftmaxKind::softmin;
+    b.past = past;
+    return b;
+  };
+  if (!w.split) {
+    const int64_t grain = w.most * std::max<int64_t>(1, kGrain / (w.n * w.most));
+    parallel_for(w.lines, grain, threads, [&](int64_t begin, int64_t end, int worker) {
+      char *max = s.max + worker * kMostLines * bytes, *sum = s.sum + worker * kMostLines * bytes;
+      walk.runs(begin, end, [&](const int64_t (&at)[K], int64_t, int64_t rows) {
+        for (int64_t i = 0; i < rows; i += w.most) {
+          const int count = int(std::min(w.most, rows - i));
+          SoftmaxBlock blocks[kBufferBytes / sizeof(float) / kSumChunk];
+          for (int64_t c = 0; c < w.chunks; ++c) {
+            SoftmaxBlock& b = blocks[c] = block_of(worker, c, c, count);
+            b.max = max + c * w.most * bytes, b.sum = sum + c * w.most * bytes;
+            if (c + 1 < w.chunks) pass.ahead(b, walk, lines.step, at, i, (c + 1) * kSumChunk);
+            else pass.ahead(b, walk, lines.step, at, i + w.most < rows ? i + w.most : i, 0);
+            pass.load(b, w.lay, walk, lines.step, at, i, c * kSumChunk);
+          }
+          pass.join({max, sum, count, w.chunks, w.most});
+          for (int64_t c = 0; c < w.chunks; ++c) pass.finish(blocks[c], w.lay, walk, lines.step, at, i, c * kSumChunk);
+        }
+      });
+    });
+    return {};
+  }
+  const int64_t units = (w.lines + w.most - 1) / w.most * w.chunks;
+  auto each_unit = [&](auto f) {
+    parallel_for(units, 1, threads, [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t u = begin; u < end; ++u) {
+        const int64_t chunk = u % w.chunks, first = u / w.chunks * w.most;
+        walk.runs(first, std::min(first + w.most, w.lines), [&](const int64_t (&at)[K], int64_t line, int64_t count) {
+          SoftmaxBlock b = block_of(worker, chunk, 0, int(count));
+          f(b, at, chunk, (chunk * w.lines + line) * bytes, worker);
+        });
+      }
+    });
+  };
+  each_unit([&](SoftmaxBlock& b, const int64_t (&at)[K], int64_t chunk, int64_t shared, int) {
+    b.max = s.chunk_max + shared, b.sum = s.chunk_sum + shared;
+    pass.ahead(b, walk, lines.step, at, 0, chunk * kSumChunk);
+    pass.load(b, w.lay, walk, lines.step, at, 0, chunk * kSumChunk);
+  });
+  parallel_for(w.lines, 256, threads, [&](int64_t begin, int64_t end, int) {
+    pass.join({s.chunk_max + begin * bytes, s.chunk_sum + begin * bytes, end - begin, w.chunks, w.lines});
+  });
+  each_unit([&](SoftmaxBlock& b, const int64_t (&at)[K], int64_t chunk, int64_t shared, int worker) {
+    b.max = s.max + worker * kMostLines * bytes, b.sum = s.sum + worker * kMostLines * bytes;
+    pass.ahead(b, walk, lines.step, at, 0, chunk * kSumChunk);
+    pass.reload(b, w.lay, walk, lines.step, at, 0, chunk * kSumChunk);
+    b.max = s.chunk_max + shared, b.sum = s.chunk_sum + shared;
+    pass.finish(b, w.lay, walk, lines.step, at, 0, chunk * kSumChunk);
+  });
+  return {};
+}
+
+// Points a block at tensor k: `lines` lines and `elements` elements beyond the offset of the run.
+template <int K> char* place(SoftmaxBlock& b, const TensorView& v, int k, const RowWalk<K>& walk, const int64_t (&step)[K], const int64_t (&at)[K],
+                             int64_t lines, int64_t elements) {
+  b.step = step[k], b.pitch = walk.pitch(k);
+  return v.as<char>() + (at[k] + lines * b.pitch + elements * b.step) * int64_t(byte_size(v.dtype));
+}
+
+struct Forward {
+  const SoftmaxDescriptor& d;
+  const Softmax::Args& a;
+  const SoftmaxKernels& k;
+  DType acc;
+  using Walk = RowWalk<2>;
+  using Two = int64_t[2];
+
+  void ahead(SoftmaxBlock& b, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
+    const int64_t size = int64_t(byte_size(d.dtype));
+    b.next = place(b, a.x, 0, walk, step, at, lines, elements);
+    b.next_line = b.pitch * size, b.next_step = b.step * size;
+  }
+  void fetch(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
+    b.in = place(b, a.x, 0, walk, step, at, lines, elements);
+    k.lay[int(lay)].load[d.dtype][acc](b);
+  }
+  void load(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
+    fetch(b, lay, walk, step, at, lines, elements);
+    k.lay[int(lay)].exp_sum[!is_log(d)][acc](b);
+  }
+  void reload(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
+    is_log(d) ? fetch(b, lay, walk, step, at, lines, elements) : load(b, lay, walk, step, at, lines, elements);
+  }
+  void join(SoftmaxJoin j) const {
+    j.safe = d.kind == SoftmaxKind::safe_softmax;
+    (is_log(d) ? k.join_log : k.join)[acc](j);
+  }
+  void finish(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
+    b.out = place(b, a.y, 1, walk, step, at, lines, elements);
+    k.lay[int(lay)].finish[int(is_log(d) ? SoftmaxFinish::log_value : SoftmaxFinish::value)][acc][a.y.dtype](b);
+  }
+};
+struct Backward {
+  const SoftmaxDescriptor& d;
+  const SoftmaxBackward::Args& a;
+  const SoftmaxKernels& k;
+  DType acc;
+  using Walk = RowWalk<3>;
+  using Three = int64_t[3];
+
+  void ahead(SoftmaxBlock&, const Walk&, const Three&, const Three&, int64_t, int64_t) const {}
+  // dy and y in buffers of the computing type, or where they lie if that is what they are.
+  void reload(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Three& step, const Three& at, int64_t lines, int64_t elements) const {
+    void *first = b.buffer[0], *second = b.buffer[1];
+    const bool there = lay == SoftmaxLay::rows && a.dy.dtype == acc && step[0] == 1 && step[1] == 1 && walk.pitch(0) == walk.pitch(1);
+    const TensorView* in[] = {&a.dy, &a.y};
+    const bool negate = b.negate;
+    b.negate = false;
+    for (int i = 0; i < 2; ++i) {
+      char* from = place(b, *in[i], i, walk, step, at, lines, elements);
+      if (there) b.buffer[i] = from, b.ld = b.pitch;
+      else {
+        b.in = from, b.buffer[0] = i ? second : first;
+        k.lay[int(lay)].load[a.dy.dtype][acc](b);
+      }
+    }
+    if (!there) b.buffer[0] = first;
+    b.negate = negate;
+  }
+  void load(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Three& step, const Three& at, int64_t lines, int64_t elements) const {
+    reload(b, lay, walk, step, at, lines, elements);
+    k.lay[int(lay)].sum[is_log(d)][acc](b);
+  }
+  void join(const SoftmaxJoin& j) const {
+    if (j.chunks > 1) k.join_sums[acc](j);
+  }
+  void finish(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Three& step, const Three& at, int64_t lines, int64_t elements) const {
+    b.out = place(b, a.dx, 2, walk, step, at, lines, elements);
+    k.lay[int(lay)].finish[int(is_log(d) ? SoftmaxFinish::log_slope : SoftmaxFinish::slope)][acc][d.dtype](b);
+  }
+};
+
+Status run_forward(const Launch<Softmax>& l) {
+  if (l.desc.shape.numel() == 0) return {};
+  Carver c = l.carver();
+  const Scratch s(l.desc, c, 1);
+  const Lines<2> lines(l.desc, {&l.args.x, &l.args.y});
+  return run<2>(l.desc, lines, s, Forward{l.desc, l.args, BARACUDA_ISA_PICK(softmax_kernels), computing(l.desc)}, l.threads);
+}
+Status run_backward(const Launch<SoftmaxBackward>& l) {
+  if (l.desc.shape.numel() == 0) return {};
+  Carver c = l.carver();
+  const Scratch s(l.desc, c, 2);
+  const Lines<3> lines(l.desc, {&l.args.dy, &l.args.y, &l.args.dx});
+  return run<3>(l.desc, lines, s, Backward{l.desc, l.args, BARACUDA_ISA_PICK(softmax_kernels), computing(l.desc)}, l.threads);
+}
+
+}  // namespace
+
+Status Softmax::validate(const Descriptor& d) { return validate_common(name, d); }
+Status Softmax::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect(name, "x", a.x, d.dtype, d.shape));
+  return expect(name, "y", a.y, out_dtype(d), d.shape);
+}
+std::span<const Kernel<Softmax>> Softmax::kernels() {
+  static constexpr Kernel<Softmax> list[] = {
+      {.name = "softmax.cpu.block", .launch = launch_all<Softmax>(Floating{}, run_forward), .guarantee = guarantee, .carve = carve<1>}};
+  return list;
+}
+
+Status SoftmaxBackward::validate(const Descriptor& d) { return validate_common(name, d); }
+Status SoftmaxBackward::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect(name, "dy", a.dy, out_dtype(d), d.shape));
+  BARACUDA_TRY(expect(name, "y", a.y, out_dtype(d), d.shape));
+  return expect(name, "dx", a.dx, d.dtype, d.shape);
+}
+std::span<const Kernel<SoftmaxBackward>> SoftmaxBackward::kernels() {
+  static constexpr Kernel<SoftmaxBackward> list[] = {{.name = "softmax_backward.cpu.block",
+                                                      .launch = launch_all<SoftmaxBackward>(Floating{}, run_backward),
+                                                      .guarantee = guarantee,
+                                                      .carve = carve<2>}};
+  return list;
+}
+
+}  // namespace baracuda

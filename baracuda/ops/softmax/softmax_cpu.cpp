@@ -1,0 +1,338 @@
+// Passes over a block of lines that stays in the first or second-level cache: load (and the maximum), exp (and its sum), finish.
+// Memory sees sizeof(in) + sizeof(out) bytes per element; the passes make about 30 operations, 18 of them for exp. The
+// gradient loads dy and y, sums and finishes. Sums are those of row_sum.hpp, the same bits for rows and for columns.
+#include "baracuda/host/lane_sum.hpp"
+#include "baracuda/ops/softmax/softmax_cpu.hpp"
+#include "baracuda/ops/softmax/softmax_math.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+
+template <class A> using Full = Pack<A, kLanes<A>>;
+template <class A> inline constexpr int kTile = kSoftmaxTile / int(sizeof(A));       // columns
+template <class A> inline constexpr int kTilePacks = kTile<A> / kLanes<A>;
+template <class A> BARACUDA_HD A* buffer_of(const SoftmaxBlock& b, int which, int line) {
+  return static_cast<A*>(b.buffer[which]) + line * b.ld;
+}
+template <class A> BARACUDA_HD A at(const void* p, int64_t i) { return static_cast<const A*>(p)[i]; }
+
+// --- elements between memory and the computing type
+template <class A, class T> BARACUDA_HD A widened(T x) { return A(load<1>(&x).v); }
+template <class A, int N> BARACUDA_HD Pack<A, N> get(const A* p, int count) {
+  return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
+}
+template <class U, class A, int N> BARACUDA_HD void put(U* p, Pack<A, N> v, int count, int64_t step) {
+  if constexpr (std::is_same_v<Acc<U>, A>) {
+    if (step == 1 && count == N) return store<U, N>(p, v);
+    if (step == 1) return store_tail<U, N>(p, v, count & (N - 1));
+    alignas(64) U buffer[N];
+    store<U, N>(buffer, v);
+    for (int k = 0; k < count; ++k) p[k * step] = buffer[k];
+  } else {
+    for (int k = 0; k < count; ++k) p[k * step] = from_double<U>(double(v.lane(k)));
+  }
+}
+template <class T, int N> BARACUDA_HD T top_lane(Pack<T, N> v) {
+  if constexpr (N == 1) return v.v;
+  else return top_lane(larger(v.half(0), v.half(1)));
+}
+
+// --- rows
+template <class T, class A, bool kNegate> void load_rows(const SoftmaxBlock& b) {
+  constexpr int N = kLanes<A>;
+  using V = Full<A>;
+  constexpr double kPadding = kNegate ? kInf : -kInf;
+  for (int c = 0; c < b.count; ++c) {
+    const T* x = static_cast<const T*>(b.in) + c * b.pitch;
+    A* to = buffer_of<A>(b, 0, c);
+    V top[4] = {-kInf, -kInf, -kInf, -kInf};
+    auto take = [&](V v, int i, V& t) __attribute__((always_inline)) {
+      if constexpr (kNegate) v = -v;
+      store<A, N>(to + i, v);
+      t = larger(v, t);
+    };
+    int i = 0;
+    bool packs = false;
+    if constexpr (std::is_same_v<Acc<T>, A>) packs = b.step == 1;
+    if (packs) {
+      if constexpr (std::is_same_v<Acc<T>, A>) {
+        for (; i + 4 * N <= b.m; i += 4 * N)
+#pragma GCC unroll 4
+          for (int k = 0; k < 4; ++k) take(load<N>(x + i + k * N), i + k * N, top[k]);
+        for (; i + N <= b.m; i += N) take(load<N>(x + i), i, top[0]);
+        if (i < b.m) take(load_tail<N>(x + i, b.m - i, kPadding), i, top[1]);
+      }
+    } else {
+      for (int j = 0; j < b.m; ++j) to[j] = widened<A>(x[j * b.step]);
+      for (int j = b.m; j % N; ++j) to[j] = A(kPadding);
+      for (; i < b.m; i += N) take(load<N>(to + i), i, top[0]);
+    }
+    static_cast<A*>(b.max)[c] = top_lane(larger(larger(top[0], top[1]), larger(top[2], top[3])));
+  }
+}
+// The padding adds exp(-inf) = 0, which changes no bit.
+template <class A, bool kKeep> void exp_sum_rows(const SoftmaxBlock& b) {
+  constexpr int N = kLanes<A>;
+  for (int c = 0; c < b.count; ++c) {
+    A* x = buffer_of<A>(b, 0, c);
+    const double base = softmax::base(Pack<A, 1>::of(at<A>(b.max, c))).v;
+    const char* next = static_cast<const char*>(b.next) + c * b.next_line;
+    static_cast<A*>(b.sum)[c] = chunk_sum<A>(0, (b.m + N - 1) / N * N, [&](auto acc, int64_t i) __attribute__((always_inline)) {
+      __builtin_prefetch(next + i * b.next_step, 0, 2);
+      constexpr int W = decltype(acc)::kWidth;
+      const auto e = softmax::exp_up(load<W>(x + i) - Pack<A, W>(base));
+      if constexpr (kKeep) store<A, W>(x + i, e);
+      return acc + e;
+    });
+  }
+}
+template <class A, bool kPlain> void sum_rows(const SoftmaxBlock& b) {
+  for (int c = 0; c < b.count; ++c) {
+    const A *x = buffer_of<A>(b, 0, c), *y = buffer_of<A>(b, 1, c);
+    static_cast<A*>(b.sum)[c] = chunk_sum<A>(0, b.m, [&](auto acc, int64_t i) __attribute__((always_inline)) {
+      constexpr int W = decltype(acc)::kWidth;
+      if constexpr (kPlain) return acc + load<W>(x + i);
+      else return fma(load<W>(x + i), load<W>(y + i), acc);
+    });
+  }
+}
+template <SoftmaxFinish F, bool kOnce, class V> BARACUDA_HD V finished(V a, V b, V max, V sum, V sign) {
+  if constexpr (F == SoftmaxFinish::value) return kOnce ? a * sum : softmax::value(a, sum, max);
+  else if constexpr (F == SoftmaxFinish::log_value) return softmax::log_value(a, max, sum);
+  else if constexpr (F == SoftmaxFinish::slope) return softmax::slope(a, b, sum, sign);
+  else return softmax::log_slope(a, b, sum);
+}
+template <SoftmaxFinish F> inline constexpr bool kBackward = F == SoftmaxFinish::slope || F == SoftmaxFinish::log_slope;
+
+template <SoftmaxFinish F, bool kOnce, class A, class U> BARACUDA_HD void finish_row(const SoftmaxBlock& b, int c) {
+  constexpr int N = kLanes<A>;
+  using V = Full<A>;
+  const A *x = buffer_of<A>(b, 0, c), *y = kBackward<F> ? buffer_of<A>(b, 1, c) : x;
+  U* out = static_cast<U*>(b.out) + c * b.pitch;
+  const V sum = double(at<A>(b.sum, c)), max = kBackward<F> ? 0.0 : double(at<A>(b.max, c)), sign = b.negate ? -1 : 1;
+  auto element = [&](int i, int count) __attribute__((always_inline)) {
+    const V v = get<A, N>(x + i, count);
+    return finished<F, kOnce>(v, kBackward<F> ? get<A, N>(y + i, count) : v, max, sum, sign);
+  };
+  int i = 0;
+  if constexpr (std::is_same_v<Acc<U>, A>) {
+    if (b.past && b.step == 1 && b.m >= 2 * N) {
+      i = int((0 - uintptr_t(out)) / sizeof(U) % N);
+      if (i) put<U>(out, element(0, i), i, 1);
+      for (; i + N <= b.m; i += N) store_past<U, N>(out + i, element(i, N));
+    }
+  }
+  for (; i + N <= b.m; i += N) put<U>(out + i * b.step, element(i, N), N, b.step);
+  if (i < b.m) put<U>(out + i * b.step, element(i, b.m - i), b.m - i, b.step);
+}
+template <SoftmaxFinish F, class A, class U> void finish_rows(const SoftmaxBlock& b) {
+  for (int c = 0; c < b.count; ++c)
+    if (F == SoftmaxFinish::value && at<A>(b.max, c) != 1) finish_row<F, false, A, U>(b, c);
+    else finish_row<F, true, A, U>(b, c);
+  if (b.past) store_past_fence();
+}
+
+// --- columns: a row of the block is one tile
+template <class T, class A, bool kNegate> void load_columns(const SoftmaxBlock& b) {
+  constexpr int N = kLanes<A>, P = kTilePacks<A>;
+  using V = Full<A>;
+  V top[P];
+  for (V& t : top) t = -kInf;
+  auto take = [&](V v, A* to, V& t) __attribute__((always_inline)) {
+    if constexpr (kNegate) v = -v;
+    store<A, N>(to, v);
+    t = larger(v, t);
+  };
+  bool packs = false;
+  if constexpr (std::is_same_v<Acc<T>, A>) packs = b.pitch == 1;
+  for (int r = 0; r < b.m; ++r) {
+    const T* x = static_cast<const T*>(b.in) + r * b.step;
+    A* to = static_cast<A*>(b.buffer[0]) + r * kTile<A>;
+    if (packs) {
+      if constexpr (std::is_same_v<Acc<T>, A>) {
+        if (b.count == kTile<A>)
+          for (int k = 0; k < P; ++k) take(load<N>(x + k * N), to + k * N, top[k]);
+        else
+          for (int k = 0; k < P; ++k) {
+            const int left = b.count - k * N;
+            take(left >= N ? load<N>(x + k * N) : left > 0 ? load_tail<N>(x + k * N, left & (N - 1)) : V(0), to + k * N, top[k]);
+          }
+      }
+    } else {
+      for (int j = 0; j < b.count; ++j) to[j] = widened<A>(x[j * b.pitch]);
+      for (int j = b.count; j < kTile<A>; ++j) to[j] = 0;
+      for (int k = 0; k < P; ++k) take(load<N>(to + k * N), to + k * N, top[k]);
+    }
+  }
+  for (int k = 0; k < P; ++k)
+    if (const int left = b.count - k * N; left > 0) put<A>(static_cast<A*>(b.max) + k * N, top[k], left < N ? left : N, 1);
+}
+// f(r, k, acc) adds row r, pack k to the lane; the lanes are folded as in lane_sum.hpp.
+template <class A, class F> BARACUDA_HD void sum_columns(const SoftmaxBlock& b, const F& f) {
+  constexpr int N = kLanes<A>, P = kTilePacks<A>;
+  using V = Full<A>;
+  alignas(64) A lane[kSumLanes][kTile<A>];
+  const int used = b.m < kSumLanes ? b.m : kSumLanes;  // the other lanes are -0, which changes nothing
+  for (int l = 0; l < used; ++l)
+    for (int k = 0; k < P; ++k) store<A, N>(lane[l] + k * N, V(-0.0));
+  for (int r = 0; r < b.m; ++r)
+    for (int k = 0; k < P; ++k) {
+      A* l = lane[r % kSumLanes] + k * N;
+      store<A, N>(l, f(r, k, load<N>(l)));
+    }
+  for (int w = kSumLanes / 2; w; w /= 2)
+    for (int l = 0; l < w && l + w < used; ++l)
+      for (int k = 0; k < P; ++k) store<A, N>(lane[l] + k * N, load<N>(lane[l] + k * N) + load<N>(lane[l + w] + k * N));
+  for (int j = 0; j < b.count; ++j) static_cast<A*>(b.sum)[j] = lane[0][j];
+}
+template <class A> BARACUDA_HD void get_tile(const void* line, int count, Full<A> (&v)[kTilePacks<A>]) {
+  constexpr int N = kLanes<A>;
+  for (int k = 0; k < kTilePacks<A>; ++k)
+    v[k] = count - k * N <= 0 ? Full<A>(0) : get<A, N>(static_cast<const A*>(line) + k * N, count - k * N < N ? count - k * N : N);
+}
+template <class A, bool kKeep> void exp_sum_columns(const SoftmaxBlock& b) {
+  constexpr int N = kLanes<A>;
+  Full<A> base[kTilePacks<A>];
+  get_tile<A>(b.max, b.count, base);
+  for (auto& e : base) e = softmax::base(e);
+  const char* next = static_cast<const char*>(b.next);
+  sum_columns<A>(b, [&](int r, int k, Full<A> acc) __attribute__((always_inline)) {
+    A* x = static_cast<A*>(b.buffer[0]) + r * kTile<A> + k * N;
+    __builtin_prefetch(next + r * b.next_step + k * N * b.next_line, 0, 2);
+    const Full<A> e = softmax::exp_up(load<N>(x) - base[k]);
+    if constexpr (kKeep) store<A, N>(x, e);
+    return acc + e;
+  });
+}
+template <class A, bool kPlain> void sum_products_columns(const SoftmaxBlock& b) {
+  constexpr int N = kLanes<A>;
+  sum_columns<A>(b, [&](int r, int k, Full<A> acc) __attribute__((always_inline)) {
+    const int64_t i = r * kTile<A> + k * N;
+    const Full<A> x = load<N>(static_cast<const A*>(b.buffer[0]) + i);
+    if constexpr (kPlain) return acc + x;
+    else return fma(x, load<N>(static_cast<const A*>(b.buffer[1]) + i), acc);
+  });
+}
+template <SoftmaxFinish F, bool kOnce, class A, class U> void finish_tile(const SoftmaxBlock& b, const Full<A>* max, const Full<A>* sum) {
+  constexpr int N = kLanes<A>, P = kTilePacks<A>;
+  using V = Full<A>;
+  const V sign = b.negate ? -1 : 1;
+  const bool past = b.past && b.pitch == 1 && b.count == kTile<A> && (uintptr_t(b.out) | uintptr_t(b.step) * sizeof(U)) % (N * sizeof(U)) == 0;
+  for (int r = 0; r < b.m; ++r) {
+    U* out = static_cast<U*>(b.out) + r * b.step;
+    for (int k = 0; k < P && k * N < b.count; ++k) {
+      const int64_t i = r * kTile<A> + k * N;
+      const V v = load<N>(static_cast<const A*>(b.buffer[0]) + i);
+      const V w = finished<F, kOnce>(v, kBackward<F> ? load<N>(static_cast<const A*>(b.buffer[1]) + i) : v, max[k], sum[k], sign);
+      if constexpr (std::is_same_v<Acc<U>, A>)
+        if (past) {
+          store_past<U, N>(out + k * N, w);
+          continue;
+        }
+      put<U>(out + k * N * b.pitch, w, b.count - k * N < N ? b.count - k * N : N, b.pitch);
+    }
+  }
+  if (past) store_past_fence();
+}
+template <SoftmaxFinish F, class A, class U> void finish_columns(const SoftmaxBlock& b) {
+  constexpr int P = kTilePacks<A>;
+  Full<A> max[P], sum[P];
+  get_tile<A>(b.sum, b.count, sum);
+  for (auto& m : max) m = 1;
+  if constexpr (!kBackward<F>) get_tile<A>(b.max, b.count, max);
+  if constexpr (F == SoftmaxFinish::value)
+    for (int c = 0; c < b.count; ++c)
+      if (at<A>(b.max, c) != 1) return finish_tile<F, false, A, U>(b, max, sum);
+  finish_tile<F, true, A, U>(b, max, sum);
+}
+
+// --- chunks
+// f(line, lanes used) for the lines of a join, a pack at a time.
+template <class A, class F> BARACUDA_HD void each_line(const SoftmaxJoin& p, F f) {
+  constexpr int N = kLanes<A>;
+  for (int64_t i = 0; i < p.count; i += N) f(i, p.count - i < N ? int(p.count - i) : N);
+}
+template <class A, bool kLog> void join(const SoftmaxJoin& p) {
+  constexpr int N = kLanes<A>;
+  using V = Full<A>;
+  A *max = static_cast<A*>(p.max), *sum = static_cast<A*>(p.sum);
+  each_line<A>(p, [&](int64_t i, int count) __attribute__((always_inline)) {
+    V top = -kInf;
+    for (int64_t c = 0; c < p.chunks; ++c) top = larger(get<A, N>(max + c * p.pitch + i, count), top);
+    const V base = softmax::base(top);
+    auto weight = [&](int64_t c) __attribute__((always_inline)) { return softmax::exp_up(softmax::base(get<A, N>(max + c * p.pitch + i, count)) - base); };
+    const V all = p.chunks == 1 ? get<A, N>(sum + i, count) : sum_pairs<V>(p.chunks, [&](int64_t c) __attribute__((always_inline)) {
+      return get<A, N>(sum + c * p.pitch + i, count) * (weight(c) * softmax::kDown<V>);
+    });
+    if constexpr (kLog) {
+      const V log_sum = where(top == -kInf, V(kNaN), log(all * softmax::kDown<V>));
+      for (int64_t c = 0; c < p.chunks; ++c) {
+        put<A>(max + c * p.pitch + i, top, count, 1);
+        put<A>(sum + c * p.pitch + i, log_sum, count, 1);
+      }
+    } else {
+      const V empty = p.safe ? where(is_nan(all), all, V(0)) : V(kNaN);
+      for (int64_t c = 0; c < p.chunks; ++c) {
+        V first, second;
+        softmax::split_factor(where(top == -kInf, empty, weight(c) / all), first, second);
+        put<A>(sum + c * p.pitch + i, first, count, 1);
+        put<A>(max + c * p.pitch + i, second, count, 1);
+      }
+    }
+  });
+}
+template <class A> void join_sums(const SoftmaxJoin& p) {
+  constexpr int N = kLanes<A>;
+  A* sum = static_cast<A*>(p.sum);
+  each_line<A>(p, [&](int64_t i, int count) __attribute__((always_inline)) {
+    const Full<A> all = sum_pairs<Full<A>>(p.chunks, [&](int64_t c) __attribute__((always_inline)) { return get<A, N>(sum + c * p.pitch + i, count); });
+    for (int64_t c = 0; c < p.chunks; ++c) put<A>(sum + c * p.pitch + i, all, count, 1);
+  });
+}
+
+template <SoftmaxLay L, class T, class A> constexpr SoftmaxPass load_pass() {
+  if constexpr (sizeof(Acc<T>) > sizeof(A)) return nullptr;
+  else if constexpr (L == SoftmaxLay::rows) return [](const SoftmaxBlock& b) { b.negate ? load_rows<T, A, true>(b) : load_rows<T, A, false>(b); };
+  else return [](const SoftmaxBlock& b) { b.negate ? load_columns<T, A, true>(b) : load_columns<T, A, false>(b); };
+}
+template <SoftmaxLay L, SoftmaxFinish F, class A, class U> constexpr SoftmaxPass finish_pass() {
+  if constexpr (sizeof(Acc<U>) > sizeof(A) || (!kBackward<F> && !std::is_same_v<Acc<U>, A>)) return nullptr;
+  else if constexpr (L == SoftmaxLay::rows) return &finish_rows<F, A, U>;
+  else return &finish_columns<F, A, U>;
+}
+using Computing = TypeList<float, double>;
+template <SoftmaxLay L, SoftmaxFinish F> constexpr ByDType<ByDType<SoftmaxPass>> finishes() {
+  return by_dtype<ByDType<SoftmaxPass>>(Computing{}, []<class A>() {
+    return by_dtype<SoftmaxPass>(Floating{}, []<class U>() { return finish_pass<L, F, A, U>(); });
+  });
+}
+template <SoftmaxLay L, class Table> constexpr void fill(Table& t) {
+  constexpr bool rows = L == SoftmaxLay::rows;
+  t.load = by_dtype<ByDType<SoftmaxPass>>(Floating{}, []<class T>() {
+    return by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return load_pass<L, T, A>(); });
+  });
+  t.exp_sum[0] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &exp_sum_rows<A, false> : &exp_sum_columns<A, false>; });
+  t.exp_sum[1] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &exp_sum_rows<A, true> : &exp_sum_columns<A, true>; });
+  t.sum[0] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &sum_rows<A, false> : &sum_products_columns<A, false>; });
+  t.sum[1] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &sum_rows<A, true> : &sum_products_columns<A, true>; });
+  t.finish[0] = finishes<L, SoftmaxFinish::value>();
+  t.finish[1] = finishes<L, SoftmaxFinish::log_value>();
+  t.finish[2] = finishes<L, SoftmaxFinish::slope>();
+  t.finish[3] = finishes<L, SoftmaxFinish::log_slope>();
+}
+constexpr SoftmaxKernels make() {
+  SoftmaxKernels k{};
+  fill<SoftmaxLay::rows>(k.lay[0]);
+  fill<SoftmaxLay::columns>(k.lay[1]);
+  using Join = void (*)(const SoftmaxJoin&);
+  k.join = by_dtype<Join>(Computing{}, []<class A>() { return &join<A, false>; });
+  k.join_log = by_dtype<Join>(Computing{}, []<class A>() { return &join<A, true>; });
+  k.join_sums = by_dtype<Join>(Computing{}, []<class A>() { return &join_sums<A>; });
+  return k;
+}
+
+}  // namespace
+extern constexpr SoftmaxKernels softmax_kernels = make();
+}  // namespace BARACUDA_ISA
+}  // namespace baracuda

@@ -1,0 +1,49 @@
+#pragma once
+// What the instruction-set units of the family export: the passes over a block, which softmax.cpp puts together.
+#include "baracuda/core/dtype.hpp"
+#include "baracuda/host/isa.hpp"
+#include "baracuda/host/row_sum.hpp"
+
+namespace baracuda {
+
+// Up to `count` lines (parallels of the axis) of m <= kSumChunk elements. A is the computing type, float or double. Element r of line c
+// is buffer[c * ld + r] when lines lie as rows, buffer[r * ld + c] as columns. Rows are padded to a multiple of kSoftmaxPad;
+// columns are kSoftmaxTile bytes wide, whatever count is.
+inline constexpr int kSoftmaxTile = 256, kSoftmaxPad = 16;
+struct SoftmaxBlock {
+  const void* in;              // of the pass: x, dy or y; in and out step by `step` along the axis and `pitch` between lines
+  void* out;
+  int64_t step, pitch;
+  void* buffer[2];             // A: x and then exp(x - base); backward: dy, y
+  int64_t ld;
+  void *max, *sum;             // A [count]
+  int count, m;
+  bool negate;                 // softmin
+  bool past;                   // out is too large for the caches
+  const void* next;            // what will be loaded after this block, to be fetched ahead
+  int64_t next_line, next_step;  // its bytes from line to line and from element to element
+};
+// max and sum are [chunks][pitch], `count` lines of each are used.
+struct SoftmaxJoin {
+  void *max, *sum;
+  int64_t count, chunks, pitch;
+  bool safe;
+};
+enum class SoftmaxLay : uint8_t { rows, columns, count };
+enum class SoftmaxFinish : uint8_t { value, log_value, slope, log_slope, count };
+using SoftmaxPass = void (*)(const SoftmaxBlock&);
+struct SoftmaxKernels {
+  struct {
+    ByDType<ByDType<SoftmaxPass>> load;     // [dtype of in][A]: buffer[0] = in or -in, max
+    ByDType<SoftmaxPass> exp_sum[2];        // [A]: sum of exp; [1] keeps exp in the buffer
+    ByDType<SoftmaxPass> sum[2];            // [A]: sum of buffer[0] * buffer[1]; [1] of buffer[0]
+    ByDType<ByDType<SoftmaxPass>> finish[int(SoftmaxFinish::count)];  // [A][dtype of out]
+  } lay[int(SoftmaxLay::count)];
+  // [A]: what the finish needs, for every chunk: value the two parts of the factor in sum and max, log_value
+  // the logarithm in sum and the maximum in max.
+  ByDType<void (*)(const SoftmaxJoin&)> join, join_log;
+  ByDType<void (*)(const SoftmaxJoin&)> join_sums;  // [A]: the sum of all chunks, in every chunk's place
+};
+BARACUDA_ISA_TABLE(SoftmaxKernels, softmax_kernels)
+
+}  // namespace baracuda
