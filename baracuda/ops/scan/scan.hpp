@@ -1,0 +1,64 @@
+#pragma once
+// Prefix scans along one axis, and their gradients.
+//   y_i = x_0 op ... op x_i   (exclusive: without x_i; the first is the identity)
+// in scan order, which `reverse` turns to begin at the end of the axis. op: +, *, max, min, log(exp a + exp b).
+//
+// Shapes: x, y and indices have `shape`, rank 0 to 8; any strides, zero and negative ones for inputs too. Empty shapes are
+// served. Dtypes: floats f16 bf16 f32 f64 for every kind; integers and bool for all but logcumsumexp. cumsum and cumprod of
+// integers and bool give i64 (u64 for u64) and wrap; every other y has the dtype of x.
+// Identity (the first of an exclusive scan): 0, 1, -inf or the dtype's least, inf or its greatest, -inf.
+// Ties and NaN: NaN wins and stays. indices are positions along the axis (i64) of the element that y_i is; among equal ones,
+// which NaNs are too, the last in scan order, or the first with ties = first; -1 where an exclusive scan is still empty.
+// In place: y may be x where the strides and the dtype are equal.
+// Numerics: cumsum in f64 for f32 and f64, in f32 for halves; cumprod in f64; logcumsumexp in f32 (f64 for f64), carries in
+// f64; cummax and cummin are exact. The order is a tree of the axis' length alone (chunks of 64 in order, 16 chunks to a
+// block, blocks in order), the same for rows and columns and any number of threads. Workspace: only where there are fewer
+// lanes than 256 per thread; carries of blocks. Guarantee: deterministic, batch invariant, same bits for any instruction set.
+#include <span>
+#include "baracuda/core/plan.hpp"
+
+namespace baracuda {
+
+enum class ScanKind : uint8_t { cumsum, cumprod, cummax, cummin, logcumsumexp };
+constexpr std::array<std::string_view, 5> enum_names(ScanKind) { return {"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"}; }
+enum class ScanTies : uint8_t { last, first };
+constexpr std::array<std::string_view, 2> enum_names(ScanTies) { return {"last", "first"}; }
+
+struct ScanDescriptor {
+  ScanKind kind = ScanKind::cumsum;
+  DType dtype = DType::f32;
+  Shape shape;
+  int axis = -1;
+  bool reverse = false;
+  bool exclusive = false;
+  ScanTies ties = ScanTies::last;
+  static constexpr auto fields() {
+    using D = ScanDescriptor;
+    return std::tuple(field("kind", &D::kind, "what is accumulated"), field("dtype", &D::dtype, "of x"), field("shape", &D::shape, "of x and y"),
+                      field("axis", &D::axis, "the axis that is scanned; negative counts from the end"),
+                      field("reverse", &D::reverse, "from the end of the axis to its beginning"),
+                      field("exclusive", &D::exclusive, "y_i leaves x_i out"),
+                      field("ties", &D::ties, "which of equal elements cummax and cummin point to, in scan order"));
+  }
+};
+
+struct Scan {
+  static constexpr std::string_view name = "scan", category = "scan", summary = "running sum, product, maximum, minimum, log-sum-exp along an axis";
+  using Descriptor = ScanDescriptor;
+  struct Args {
+    TensorView x, y, indices;
+    static constexpr auto args() {
+      return std::tuple(arg("x", &Args::x, Role::in), arg("y", &Args::y, Role::out),
+                        arg("indices", &Args::indices, Role::optional_out, "of cummax and cummin, i64"));
+    }
+  };
+  // i64 for sums and products of bool and integers (u64 for u64), else dtype.
+  static DType y_dtype(const Descriptor&);
+  static DType aux_dtype(const Descriptor& d) { return y_dtype(d); }
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<Scan>> kernels();
+};
+using ScanPlan = Plan<Scan>;
+
+}  // namespace baracuda

@@ -1,0 +1,37 @@
+// Bytes over time against a copy of as many bytes: both axes of a square and of a tall tensor, one long row, odd sizes.
+#include "baracuda/ops/scan/scan.hpp"
+#include "baracuda/testing/bench.hpp"
+
+namespace {
+using namespace baracuda;
+using namespace baracuda::testing;
+
+std::string words(const ScanDescriptor& d, std::string_view more = {}) {
+  return text(enum_name(d.kind), "/axis", d.axis, d.reverse ? "/reverse" : "", more.empty() ? "" : "/", more);
+}
+void forward(benchmark::State& state, const ScanDescriptor& d, bool indices) {
+  const double std = d.kind == ScanKind::cumprod ? 0.5 : 1;
+  Buffer x(d.dtype, d.shape, std), y(Scan::y_dtype(d), d.shape), i(DType::i64, indices ? d.shape : Shape{1});
+  Scan::Args a{x, y, {}};
+  if (indices) a.indices = i;
+  bench_plan<Scan>(state, d, a, x.bytes() + y.bytes() + (indices ? i.bytes() : 0));
+}
+const bool registered = [] {
+  for (DType t : {DType::f32, DType::bf16})
+    for (ScanKind kind : {ScanKind::cumsum, ScanKind::cumprod, ScanKind::cummax, ScanKind::logcumsumexp})
+      for (auto [shape, axis] : {std::pair<Shape, int>{{4096, 4096}, 1}, {{4096, 4096}, 0}, {{262144, 64}, 1}, {{262144, 64}, 0},
+                                 {{1, 1 << 24}, 1}, {{4097, 4099}, 1}, {{4097, 4099}, 0}}) {
+        const ScanDescriptor d{kind, t, shape, axis};
+        bench<Scan>(t, shape, words(d), [=](benchmark::State& s) { forward(s, d, false); });
+        if (kind == ScanKind::cummax) bench<Scan>(t, shape, words(d, "indices"), [=](benchmark::State& s) { forward(s, d, true); });
+      }
+  for (DType t : {DType::f64, DType::i32, DType::i64, DType::u8}) {
+    const ScanDescriptor d{ScanKind::cumsum, t, {4096, 4096}, 1};
+    bench<Scan>(t, d.shape, words(d), [=](benchmark::State& s) { forward(s, d, false); });
+  }
+  const ScanDescriptor back{ScanKind::cumsum, DType::f32, {4096, 4096}, 1, true}, few{ScanKind::cumsum, DType::f32, {1 << 22, 3}, 1};
+  bench<Scan>(back.dtype, back.shape, words(back), [=](benchmark::State& s) { forward(s, back, false); });
+  bench<Scan>(few.dtype, few.shape, words(few), [=](benchmark::State& s) { forward(s, few, false); });
+  return true;
+}();
+}  // namespace

@@ -1,0 +1,61 @@
+#pragma once
+// What the instruction-set units of the family export: scans of lanes (rows or columns), the way of a tile of elements into
+// L1 and back.
+#include "baracuda/core/dtype.hpp"
+#include "baracuda/host/isa.hpp"
+
+namespace baracuda {
+
+// The order of every scan: chunks of kScanSteps elements in order, kScanLanes chunks to a block.
+inline constexpr int kScanSteps = 64, kScanLanes = 16, kScanBlock = kScanSteps * kScanLanes;
+inline constexpr int kScanStrip = 64;  // most lanes of one call with columns = true
+inline constexpr int kScanKinds = 5;
+struct alignas(8) ScanState { char bytes[24]; };  // what a lane carries from block to block, opaque outside the units
+
+// Lanes of n elements. Pointers are to lane 0's first element in scan order (steps are negative for a reverse scan).
+struct ScanLanes {
+  const void* x;
+  void* y;
+  int64_t* indices;                        // null: not wanted
+  int64_t x_step, y_step, indices_step;    // along the axis, in elements
+  int64_t x_pitch, y_pitch, indices_pitch; // from lane to lane
+  int64_t lanes, n;
+  int64_t begin, end;                      // chunks to scan; begin is the first of a block
+  DType x_dtype, y_dtype;
+  bool columns;                            // lanes side by side, chunk after chunk; else lane after lane
+  bool exclusive, reverse, first;
+  const ScanState* carry;                  // per lane, before `begin`; null: nothing came before
+  ScanState* total;                        // per lane: the total of the chunks, and nothing else is written; null: scan
+};
+// carries[b * lanes + lane] holds the totals of blocks and gets what came before each; running goes on from segment to
+// segment and begins as nothing when `start`.
+struct ScanCarries {
+  ScanState *carries, *running;
+  int64_t blocks, lanes;
+  bool start, first;
+};
+struct ScanKernels {
+  ByDType<void (*)(const ScanLanes&)> scan[kScanKinds];
+  ByDType<void (*)(const ScanCarries&)> carries[kScanKinds];
+};
+BARACUDA_ISA_TABLE(ScanKernels, scan_kernels)
+
+// A tile is kScanSteps rows of kScanLanes elements in the computing type: float for f16, bf16 and f32, double for f64, 64-bit
+// integers for the others (the same bits for i64 and u64).
+struct ScanTile {
+  void* tile;
+  char* const* lane;   // the first element of each lane, kScanLanes pointers; those beyond `lanes` repeat a valid one
+  const int* count;    // elements of each lane; the tile's further steps are `fill`
+  int lanes, steps;
+  int64_t step;        // along the axis, in elements
+  bool dense;          // lane l is lane 0 + l elements, and every count is `steps`
+  int64_t ahead;       // bytes from here to what is needed next
+  double fill;
+};
+struct ScanStage {
+  ByDType<void (*)(const ScanTile&)> in, out;
+  ByDType<double (*)(const void*, int64_t)> at;  // one element, floats only
+};
+BARACUDA_ISA_TABLE(ScanStage, scan_stage)
+
+}  // namespace baracuda
