@@ -20,6 +20,13 @@ std::string refuse(const ScanDescriptor& d, const PlanPreference&) {
   return {};
 }
 
+// The identity of a maximum or minimum of integers.
+int64_t empty(const ScanDescriptor& d) {
+  if (d.dtype == DType::boolean) return d.kind == ScanKind::cummin;
+  const uint64_t all = ~uint64_t(0) >> (64 - bit_size(d.dtype)), top = kDTypeFacts[size_t(d.dtype)].is_signed ? all >> 1 : all;
+  return int64_t(d.kind == ScanKind::cummin ? top : top == all ? 0 : ~top);
+}
+
 // --- carries of split lanes: those of a segment's blocks, and what goes on from segment to segment
 struct Carries { ScanState *block, *running; };
 Carries carve_carries(const ScanDescriptor& d, Carver& c) {
@@ -49,7 +56,7 @@ struct Runner {
 
   ScanLanes lanes(const int64_t (&o)[3], int64_t count) const {
     return {at(x, o[0]), at(y, o[1]), static_cast<int64_t*>(at(indices, o[2])), step(x), step(y), step(indices), walk.pitch(0), walk.pitch(1),
-            walk.pitch(2), count, n, 0, chunks(n), x.dtype, y.dtype, how.columns, d.exclusive, d.reverse, d.ties == ScanTies::first, nullptr, nullptr};
+            walk.pitch(2), count, n, 0, chunks(n), x.dtype, y.dtype, int(byte_size(x.dtype)), int(byte_size(y.dtype)), empty(d), how.columns, d.exclusive, d.reverse, d.ties == ScanTies::first, nullptr, nullptr};
   }
   int64_t groups() const { return how.columns ? walk.outer.rows * how.strips : walk.rows; }
   // The lanes of one call: a strip of columns, or one row.

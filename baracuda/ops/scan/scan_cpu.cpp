@@ -41,10 +41,10 @@ template <class Op> struct Tile {
   int64_t chunk[kW];
   int lanes, steps;
 
-  void set(const ScanLanes& p, int l, int64_t lane, int64_t c, int64_t xs, int64_t ys) {
+  void set(const ScanLanes& p, int l, int64_t lane, int64_t c) {
     const int64_t i = c * kL;
-    x[l] = static_cast<char*>(const_cast<void*>(p.x)) + (lane * p.x_pitch + i * p.x_step) * xs;
-    y[l] = static_cast<char*>(p.y) + (lane * p.y_pitch + i * p.y_step) * ys;
+    x[l] = static_cast<char*>(const_cast<void*>(p.x)) + (lane * p.x_pitch + i * p.x_step) * p.x_size;
+    y[l] = static_cast<char*>(p.y) + (lane * p.y_pitch + i * p.y_step) * p.y_size;
     if (Op::kIndexed) indices[l] = p.indices + lane * p.indices_pitch + i * p.indices_step;
     count[l] = p.n - i < kL ? int(p.n - i) : kL;
     chunk[l] = c;
@@ -67,7 +67,7 @@ template <class Op> struct Tile {
     if (p.exclusive) {
       Op::template apply<true>(tile, index, steps, before, total, p.first, source(p));
       for (int l = 0; l < lanes; ++l)
-        if (chunk[l] == 0) tile[l] = Op::empty(p.x_dtype);
+        if (chunk[l] == 0) tile[l] = Op::empty(p.empty);
     } else Op::template apply<false>(tile, index, steps, before, total, p.first, source(p));
     scan_stage.out[p.y_dtype]({tile, y, count, lanes, steps, p.y_step, p.columns && p.y_pitch == 1, 0, 0});
     if constexpr (Op::kIndexed) {
@@ -84,14 +84,14 @@ template <class Op> struct Tile {
 
 template <class Op> void scan_rows(const ScanLanes& p) {
   Tile<Op> t;
-  const int64_t xs = int64_t(byte_size(p.x_dtype)), ys = int64_t(byte_size(p.y_dtype)), ahead = kScanBlock * xs * (p.x_step < 0 ? -1 : 1);
+  const int64_t ahead = kScanBlock * p.x_size * (p.x_step < 0 ? -1 : 1);
   Before<Op> b;
   int64_t row = 0, c = p.begin, first_row = 0;
   while (row < p.lanes) {
     first_row = row;
     int l = 0;
     for (; l < kW && row < p.lanes; ++l) {
-      t.set(p, l, row, c, xs, ys);
+      t.set(p, l, row, c);
       if (++c == p.end) c = p.begin, ++row;
     }
     t.close(l);
@@ -111,14 +111,14 @@ template <class Op> void scan_rows(const ScanLanes& p) {
 }
 template <class Op> void scan_columns(const ScanLanes& p) {
   Tile<Op> t;
-  const int64_t xs = int64_t(byte_size(p.x_dtype)), ys = int64_t(byte_size(p.y_dtype)), ahead = p.x_step * kL * xs;
+  const int64_t ahead = p.x_step * kL * p.x_size;
   Before<Op> b[kScanStrip];
   if (p.carry)
     for (int64_t l = 0; l < p.lanes; ++l) b[l].blocks = get_state<Op>(p.carry + l);
   for (int64_t c = p.begin; c < p.end; ++c)
     for (int64_t first = 0; first < p.lanes; first += kW) {
       const int lanes = p.lanes - first < kW ? int(p.lanes - first) : kW;
-      for (int l = 0; l < lanes; ++l) t.set(p, l, first + l, c, xs, ys);
+      for (int l = 0; l < lanes; ++l) t.set(p, l, first + l, c);
       t.close(lanes);
       t.load_totals(p, ahead);
       for (int l = 0; l < lanes; ++l) t.before[l] = b[first + l].enter(c, p.first);

@@ -22,6 +22,8 @@ struct ScanLanes {
   int64_t lanes, n;
   int64_t begin, end;                      // chunks to scan; begin is the first of a block
   DType x_dtype, y_dtype;
+  int x_size, y_size;                      // bytes of an element
+  int64_t empty;                           // identity of an extremum of integers
   bool columns;                            // lanes side by side, chunk after chunk; else lane after lane
   bool exclusive, reverse, first;
   const ScanState* carry;                  // per lane, before `begin`; null: nothing came before

@@ -36,7 +36,7 @@ template <class E_, class A, class F> struct Fold {
   using V = Pack<A, N>;
   BARACUDA_HD static State identity() { return A(F::kIdentity); }
   BARACUDA_HD static State join(State a, State b) { return F::of(a, b); }
-  BARACUDA_HD static E empty(DType) { return E(F::kEmpty); }
+  BARACUDA_HD static E empty(int64_t) { return E(F::kEmpty); }
   BARACUDA_HD static void move(State&, int64_t) {}
   BARACUDA_HD static V get(const E* p) {
     if constexpr (std::is_same_v<E, A>) return load<N>(p);
@@ -86,16 +86,7 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
     if (a.index < 0 || b.index < 0) return a.index < 0 ? b : a;
     return takes(Pack<E, 1>::of(b.v), Pack<E, 1>::of(a.v), !first) ? b : a;
   }
-  static E empty(DType t) {
-    if constexpr (!std::is_integral_v<E>) return E(kMax ? -kInf : kInf);
-    else {
-      if (t == DType::boolean) return E(!kMax);
-      const int bits = bit_size(t);
-      const uint64_t all = ~uint64_t(0) >> (64 - bits);
-      if (!kDTypeFacts[size_t(t)].is_signed) return kMax ? E(0) : E(all);
-      return kMax ? E(~(all >> 1)) : E(all >> 1);
-    }
-  }
+  BARACUDA_HD static E empty(int64_t least) { return std::is_integral_v<E> ? E(least) : E(kMax ? -kInf : kInf); }
   BARACUDA_HD static void move(State& s, int64_t start) { s.index += start; }
   BARACUDA_HD static Mask mask(bool b) {
     if constexpr (N == 1) return b;
@@ -179,7 +170,7 @@ template <class E_> struct LogSumExp {
   static constexpr double kRange = V::kF32 ? 60 : 600, kLimit = V::kF32 ? 0x1p20 : 0x1p28, kLog2E = 0x1.71547652b82fep0;
   BARACUDA_HD static State identity() { return {0, E(-kInf), 0}; }
   BARACUDA_HD static void move(State&, int64_t) {}
-  BARACUDA_HD static E empty(DType) { return E(-kInf); }
+  BARACUDA_HD static E empty(int64_t) { return E(-kInf); }
   BARACUDA_HD static bool tame(double m) { return m >= -kLimit && m <= kLimit; }
   BARACUDA_HD static int32_t power(double m) {
     const double p = m * kLog2E;
