@@ -12,14 +12,6 @@ struct Options {
   bool allow_nondeterministic = false, batch_invariant = false, tf32 = false;
   uint64_t max_workspace = UINT64_MAX;
 };
-Status parse_backend(const std::string& text_, Backend& b) {
-  std::string known;
-  for (int i = 0; i < int(Backend::count); ++i) {
-    if (text_ == name(Backend(i))) return b = Backend(i), Status();
-    known += text(i ? ", " : "", name(Backend(i)));
-  }
-  return {Code::invalid_problem, text("no backend '", text_, "'; they are ", known)};
-}
 Status explain(const Options& o) {
   const OpInfo* op = find_op(o.op);
   if (!op) return {Code::invalid_problem, text("no op '", o.op, "'; `baracuda ops` lists them")};
@@ -30,8 +22,8 @@ Status explain(const Options& o) {
     settings.push_back({std::string_view(s).substr(0, equals), std::string_view(s).substr(equals + 1)});
   }
   PlanPreference p;
-  if (!o.prefer.empty()) BARACUDA_TRY(parse_backend(o.prefer, p.prefer_backend));
-  if (!o.require.empty()) BARACUDA_TRY(parse_backend(o.require, p.require_backend));
+  if (!o.prefer.empty()) BARACUDA_TRY(set_preference(p, "prefer_backend", o.prefer));
+  if (!o.require.empty()) BARACUDA_TRY(set_preference(p, "require_backend", o.require));
   p.require_kernel = o.kernel;
   p.allow_nondeterministic = o.allow_nondeterministic;
   p.require_batch_invariant = o.batch_invariant;

@@ -8,6 +8,10 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/baracuda/core ${PROJECT_SOURCE_DIR}/bara
   FILES_MATCHING PATTERN "*.hpp" PATTERN "*_math.hpp" EXCLUDE PATTERN "*_cpu.hpp" EXCLUDE PATTERN "*_detail.hpp" EXCLUDE)
 install(FILES ${PROJECT_SOURCE_DIR}/baracuda/host/thread_team.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/baracuda/host)
 
+if(BARACUDA_DLPACK_INCLUDE)
+  install(FILES ${PROJECT_SOURCE_DIR}/c/baracuda.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+endif()
+
 set_target_properties(baracuda_shared PROPERTIES EXPORT_NAME baracuda)
 set_target_properties(baracuda_static PROPERTIES EXPORT_NAME static)
 install(TARGETS baracuda_shared baracuda_static EXPORT baracuda

@@ -14,7 +14,7 @@ foreach(kind IN ITEMS static shared)
   set_target_properties(baracuda_${kind} PROPERTIES OUTPUT_NAME baracuda VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   target_compile_features(baracuda_${kind} PUBLIC cxx_std_20)
-  target_include_directories(baracuda_${kind} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+  target_include_directories(baracuda_${kind} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/c>
     $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated> $<INSTALL_INTERFACE:include>)
   target_link_libraries(baracuda_${kind} PUBLIC Threads::Threads PRIVATE "$<BUILD_INTERFACE:${BARACUDA_LIBRARIES}>" ${CMAKE_DL_LIBS})
   if(BARACUDA_SANITIZE)

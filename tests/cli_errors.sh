@@ -23,7 +23,7 @@ refused "no op 'nothing'" ops nothing
 refused "not field=value" explain gated shape
 refused "no field 'sahpe'" explain gated sahpe=1
 refused "one of swiglu" explain gated kind=swish
-refused "no backend 'mkl'" explain gated --require-backend mkl
+refused "'mkl' is not one of baracuda" explain gated --require-backend mkl
 refused "every kernel refused" explain gated shape=4 --require-backend onednn
 refused "no device 'tpu'" explain gated --device tpu
 works ops

@@ -2,10 +2,21 @@
 // DLPack in and out, without copies. Include it where <dlpack/dlpack.h> is installed; nothing else of the library needs it.
 // Lifetimes stay with the caller: the view borrows the tensor's memory.
 #include <dlpack/dlpack.h>
+#include <optional>
 #include "baracuda/core/tensor.hpp"
 #include "baracuda/core/text.hpp"
 
 namespace baracuda {
+
+// Nothing for the dtypes that DLPack 0.6 has no code for: the 8-bit floats and the packed types.
+inline std::optional<DLDataType> dlpack_dtype(DType t) {
+  if (!valid(t) || bit_size(t) < 8 || t == DType::f8e4m3 || t == DType::f8e5m2) return {};
+  constexpr uint8_t kBool = 6;  // kDLBool of DLPack 0.8 and later
+  const DTypeFacts& f = kDTypeFacts[size_t(t)];
+  const uint8_t code = t == DType::boolean ? kBool : t == DType::bf16 ? uint8_t(kDLBfloat)
+                       : f.complex ? uint8_t(kDLComplex) : f.floating ? uint8_t(kDLFloat) : f.is_signed ? uint8_t(kDLInt) : uint8_t(kDLUInt);
+  return DLDataType{code, uint8_t(f.bits), 1};
+}
 
 inline Result<TensorView> from_dlpack(const DLTensor& t) {
   TensorView v;
@@ -18,16 +29,8 @@ inline Result<TensorView> from_dlpack(const DLTensor& t) {
     default: return Status(Code::unsupported, text("dlpack: device type ", int(t.device.device_type), " is neither CPU nor CUDA"));
   }
   v.dtype = DType::count;
-  constexpr uint8_t kBool = 6;  // kDLBool of DLPack 0.8 and later
-  if (t.dtype.lanes == 1)
-    for (size_t i = 0; i < kDTypes; ++i) {
-      const DTypeFacts& f = kDTypeFacts[i];
-      const DType d = DType(i);
-      if (f.bits != t.dtype.bits || f.bits < 8 || d == DType::f8e4m3 || d == DType::f8e5m2) continue;
-      const uint8_t code = d == DType::boolean ? kBool : d == DType::bf16 ? uint8_t(kDLBfloat)
-                           : f.complex ? uint8_t(kDLComplex) : f.floating ? uint8_t(kDLFloat) : f.is_signed ? uint8_t(kDLInt) : uint8_t(kDLUInt);
-      if (code == t.dtype.code) v.dtype = d;
-    }
+  for (size_t i = 0; i < kDTypes; ++i)
+    if (const auto d = dlpack_dtype(DType(i)); d && d->code == t.dtype.code && d->bits == t.dtype.bits && d->lanes == t.dtype.lanes) v.dtype = DType(i);
   if (v.dtype == DType::count)
     return Status(Code::unsupported, text("dlpack: no dtype for code ", int(t.dtype.code), ", ", int(t.dtype.bits), " bits, ",
                                           int(t.dtype.lanes), " lanes"));
@@ -41,17 +44,14 @@ inline Result<TensorView> from_dlpack(const DLTensor& t) {
 
 // Fills `t`; shape and strides point into `v`, which must outlive it.
 inline Status to_dlpack(TensorView& v, DLTensor& t) {
-  const DTypeFacts& f = kDTypeFacts[size_t(v.dtype)];
-  if (f.bits < 8 || v.dtype == DType::f8e4m3 || v.dtype == DType::f8e5m2)
-    return {Code::unsupported, text("dlpack: no code for ", name(v.dtype))};
-  const uint8_t code = v.dtype == DType::boolean ? uint8_t(6) : v.dtype == DType::bf16 ? uint8_t(kDLBfloat)
-                       : f.complex ? uint8_t(kDLComplex) : f.floating ? uint8_t(kDLFloat) : f.is_signed ? uint8_t(kDLInt) : uint8_t(kDLUInt);
+  const auto dtype = dlpack_dtype(v.dtype);
+  if (!dtype) return {Code::unsupported, text("dlpack: no code for ", name(v.dtype))};
   t = DLTensor{};
   t.data = v.data;
   t.device.device_type = v.device.kind == DeviceKind::cuda ? kDLCUDA : kDLCPU;
   t.device.device_id = v.device.index;
   t.ndim = v.shape.rank;
-  t.dtype = {code, uint8_t(f.bits), 1};
+  t.dtype = *dtype;
   t.shape = v.shape.dim;
   t.strides = v.strides.dim;
   t.byte_offset = 0;

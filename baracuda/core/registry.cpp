@@ -1,5 +1,44 @@
 #include "baracuda/core/registry.hpp"
 
+namespace baracuda {
+namespace {
+
+Status parse_backend(std::string_view key, std::string_view value, Backend& b) {
+  std::vector<std::string_view> names;
+  for (int i = 0; i < int(Backend::count); ++i) names.push_back(name(Backend(i)));
+  const int i = match_name(value, names);
+  if (i < 0) return no_such_name(key, value, names);
+  b = Backend(i);
+  return {};
+}
+
+}  // namespace
+
+Status set_preference(PlanPreference& p, std::string_view key, std::string_view value) {
+  if (key == "prefer_backend") return parse_backend(key, value, p.prefer_backend);
+  if (key == "require_backend") return parse_backend(key, value, p.require_backend);
+  if (key == "require_kernel") return p.require_kernel = value, Status();
+  if (key == "allow_nondeterministic") return parse_value(key, value, p.allow_nondeterministic);
+  if (key == "require_batch_invariant") return parse_value(key, value, p.require_batch_invariant);
+  if (key == "allow_tf32") {
+    bool allowed = false;
+    BARACUDA_TRY(parse_value(key, value, allowed));
+    p.math = allowed ? MathMode::allow_tf32 : MathMode::strict;
+    return {};
+  }
+  if (key == "max_workspace") {
+    int64_t bytes = 0;
+    BARACUDA_TRY(parse_value(key, value, bytes));
+    if (bytes < 0) return {Code::invalid_problem, text("max_workspace: ", bytes, " is negative")};
+    p.max_workspace = uint64_t(bytes);
+    return {};
+  }
+  return {Code::invalid_problem, text("no preference '", key, "'; they are prefer_backend require_backend require_kernel ",
+                                      "allow_nondeterministic require_batch_invariant allow_tf32 max_workspace")};
+}
+
+}  // namespace baracuda
+
 namespace baracuda::registry_detail {
 namespace {
 

@@ -161,6 +161,10 @@ struct OpInfo {
   Result<std::shared_ptr<const AnyPlan>> (*select)(const Stream&, std::span<const KeyValue>, const PlanPreference&);
 };
 
+// prefer_backend, require_backend, require_kernel (whose text must outlive select), allow_nondeterministic,
+// require_batch_invariant, allow_tf32, max_workspace.
+Status set_preference(PlanPreference& p, std::string_view key, std::string_view value);
+
 // Every op, by category and name as listed in ops/registry.cpp.
 std::span<const OpInfo> registry();
 const OpInfo* find_op(std::string_view name);
