@@ -29,7 +29,7 @@ target_include_directories(baracuda_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJ
 target_compile_options(baracuda_flags INTERFACE -ffp-contract=off -fwrapv -fno-math-errno -fno-trapping-math
   -Wall -Wextra $<$<BOOL:${BARACUDA_WERROR}>:-Werror> -Wno-unknown-pragmas -Wno-missing-field-initializers -Wno-dangling-else
   $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-psabi>
-  $<$<CXX_COMPILER_ID:Clang>:-Wno-bitwise-instead-of-logical -Wno-unused-value>)  # masks of one lane are bool; folds of assignments
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-bitwise-instead-of-logical>)  # masks of one lane are bool
 target_link_libraries(baracuda_flags INTERFACE Threads::Threads)
 if(BARACUDA_SANITIZE)
   target_compile_options(baracuda_flags INTERFACE -fsanitize=${BARACUDA_SANITIZE} -fno-omit-frame-pointer

@@ -66,6 +66,7 @@ TEST(TensorView, ExtentAndContiguity) {
   EXPECT_EQ(extent(v).high, 8);
   EXPECT_FALSE(v.contiguous());
   EXPECT_TRUE(TensorView::dense(m.data(), {3, 1, 4}).contiguous());
+  EXPECT_TRUE((TensorView{m.data(), DType::f64, {}, {0, 5, 0}, {7, 7, 7}}).contiguous());
   int64_t pitch = 0;
   EXPECT_TRUE(as_rows(TensorView::dense(m.data(), {3, 1, 4}), pitch));
   EXPECT_EQ(pitch, 4);

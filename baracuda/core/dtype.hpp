@@ -91,7 +91,7 @@ template <class Entry, class... T, class F> constexpr ByDType<Entry> by_dtype(Ty
 // The single switch from a run-time tag to a type; `otherwise` is returned for a tag that the list lacks.
 template <class... T, class F, class R> R visit_dtype(TypeList<T...>, DType t, R otherwise, F f) {
   R result = otherwise;
-  ((t == kDTypeOf<T> ? (result = f.template operator()<T>(), true) : false) || ...);
+  (void)((t == kDTypeOf<T> ? (result = f.template operator()<T>(), true) : false) || ...);
   return result;
 }
 

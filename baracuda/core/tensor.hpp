@@ -19,6 +19,7 @@ struct TensorView {
   int64_t numel() const { return shape.numel(); }
   int64_t row_stride() const { return shape.rank >= 2 ? strides[shape.rank - 2] : 0; }
   bool contiguous() const {
+    if (numel() == 0) return true;
     int64_t step = 1;
     for (int i = shape.rank - 1; i >= 0; --i) {
       if (shape[i] != 1 && strides[i] != step) return false;

@@ -236,7 +236,7 @@ Status SafetensorsFile::read(std::string_view name, const TensorView& to) const 
   if (e->dtype != to.dtype || e->shape != to.shape)
     return {Code::invalid_problem, who + " is " + std::string(baracuda::name(e->dtype)) + " " + to_string(e->shape) + ", expected " +
                                        std::string(baracuda::name(to.dtype)) + " " + to_string(to.shape)};
-  if ((to.numel() != 0 && !to.contiguous()) || to.device.kind != DeviceKind::cpu)
+  if (!to.contiguous() || to.device.kind != DeviceKind::cpu)
     return {Code::invalid_problem, who + ": the destination must be contiguous host memory"};
   return file_.read(e->offset, {to.as<std::byte>(), size_t(e->bytes)});
 }
@@ -250,7 +250,7 @@ Status write_safetensors(const std::string& path, std::span<const NamedTensor> t
     const char* wrong = !names.insert(t.name).second                                                 ? "its name is reserved or used twice"
                         : known == std::end(kNames)                                                  ? "the format has no such dtype"
                         : !t.tensor.shape.valid() || t.tensor.strides.rank != t.tensor.shape.rank    ? "its shape is not valid"
-                        : (t.tensor.numel() != 0 && !t.tensor.contiguous()) || t.tensor.device.kind != DeviceKind::cpu ? "it is not contiguous host memory"
+                        : !t.tensor.contiguous() || t.tensor.device.kind != DeviceKind::cpu ? "it is not contiguous host memory"
                                                                                                      : nullptr;
     if (wrong) return {Code::invalid_problem, "cannot write tensor " + in_quotes(t.name) + ": " + wrong};
     order.push_back(&t);

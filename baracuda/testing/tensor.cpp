@@ -82,6 +82,13 @@ double rounded(DType t, double v) {
   return read_element(t, buffer);
 }
 
+namespace {
+char* first_element(std::vector<uint8_t>& memory) {
+  char* base = reinterpret_cast<char*>(memory.data()) + kGuard;
+  return base + (64 - uintptr_t(base) % 64) % 64;
+}
+}  // namespace
+
 Tensor::Tensor(DType dtype, Shape shape, Layout layout) {
   Strides s = shape.contiguous();
   const int r = shape.rank;
@@ -99,10 +106,15 @@ Tensor::Tensor(DType dtype, Shape shape, Layout layout) {
   if (can && layout == Layout::transposed && r > 1) s[r - 1] = shape[r - 2], s[r - 2] = 1;
   const size_t size = byte_size(dtype);
   memory_.assign(size_t(elements) * size + 2 * kGuard + 64, kGuardByte);
-  char* base = reinterpret_cast<char*>(memory_.data()) + kGuard;
-  base += (64 - uintptr_t(base) % 64) % 64;
-  view_ = {base + size_t(offset) * size, dtype, {}, shape, s};
+  view_ = {first_element(memory_) + size_t(offset) * size, dtype, {}, shape, s};
   poison();
+}
+Tensor::Tensor(const Tensor& other) : memory_(other.memory_.size(), kGuardByte), view_(other.view_) {
+  if (memory_.empty()) return;
+  char* from = first_element(const_cast<std::vector<uint8_t>&>(other.memory_));
+  char* to = first_element(memory_);
+  std::memcpy(to, from, memory_.size() - 2 * kGuard - 64);
+  view_.data = to + (static_cast<char*>(other.view_.data) - from);
 }
 Tensor::Tensor(DType dtype, Shape shape, const std::vector<double>& values, Layout layout) : Tensor(dtype, shape, layout) {
   if (int64_t(values.size()) != shape.numel()) throw std::logic_error("test tensor: value count does not match the shape");

@@ -27,6 +27,10 @@ enum class Layout {
 class Tensor {
  public:
   Tensor() = default;  // absent
+  Tensor(const Tensor& other);  // another memory with the same layout and contents
+  Tensor& operator=(const Tensor& other) { return *this = Tensor(other); }
+  Tensor(Tensor&&) = default;
+  Tensor& operator=(Tensor&&) = default;
   Tensor(DType dtype, Shape shape, Layout layout = Layout::dense);
   Tensor(DType dtype, Shape shape, const std::vector<double>& values, Layout layout = Layout::dense);
   static Tensor normal(DType dtype, Shape shape, uint64_t seed, double mean = 0, double std = 1, Layout layout = Layout::dense);

@@ -32,6 +32,22 @@ TEST(Harness, LayoutsHoldTheSameValues) {
     EXPECT_EQ(t.view().contiguous(), l == Layout::dense);
   }
 }
+TEST(Harness, CopiesHaveTheirOwnMemory) {
+  for (Layout l : {Layout::dense, Layout::padded, Layout::outer_reversed}) {
+    Tensor t = Tensor::normal(DType::f32, {3, 5}, 1, 0, 1, l), u = t, v;
+    v = u;
+    const double was = t.at(7);
+    t.set(7, 42);
+    EXPECT_EQ(u.at(7), was);
+    EXPECT_EQ(v.at(7), was);
+    v.set(7, 42);
+    EXPECT_TRUE(v.same_bits(t));
+    EXPECT_EQ(v.view().strides, t.view().strides);
+    EXPECT_TRUE(v.guards_intact() && u.guards_intact());
+    EXPECT_EQ(uintptr_t(v.view().data) % 64, uintptr_t(t.view().data) % 64);
+  }
+  EXPECT_TRUE(Tensor(Tensor()).view().absent());
+}
 TEST(Harness, SeesAWrongValue) {
   Tensor t(DType::f32, {3}, {1, 2, 3});
   EXPECT_TRUE(compare(t, {1, 2, 3}, {}));

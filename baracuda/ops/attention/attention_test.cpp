@@ -252,6 +252,30 @@ TEST(Attention, case_attn_f64_narrowed) {
     EXPECT_LT(error(c.dv, t.dv), 1e-13);
   }
 }
+// Errors over a whole tensor average out what the bounds per element must allow: in f32 a few roundings, in halves little
+// more than the rounding of the result (the bf16 gradients also carry that of p, ds and y); in f64 the oracle's own count.
+TEST(Attention, RootMeanSquareError) {
+  struct { DType dtype; double y, lse, gradient; } limits[] = {
+      {DType::f32, 4, 4, 8}, {DType::f64, 12, 12, 24}, {DType::f16, 1, 64, 2}, {DType::bf16, 1, 64, 2}};
+  for (const auto& limit : limits) {
+    SdpaDescriptor d = shape(limit.dtype, 1, 2, 1, 256, 256, 64);
+    d.causal = true;
+    Sdpa c(d, 19);
+    const SdpaTruth t = sdpa_truth(c);
+    ASSERT_OK(c.forward());
+    ASSERT_OK(c.backward());
+    auto roundings = [](const Tensor& got, const std::vector<double>& want) {
+      double error = 0, size = 0;
+      for (size_t i = 0; i < want.size(); ++i) error += (got.at(int64_t(i)) - want[i]) * (got.at(int64_t(i)) - want[i]), size += want[i] * want[i];
+      return std::sqrt(error / size) / unit_roundoff(got.dtype());
+    };
+    EXPECT_LT(roundings(c.y, t.y), limit.y) << name(limit.dtype);
+    EXPECT_LT(roundings(c.lse, t.lse), limit.lse) << name(limit.dtype);
+    EXPECT_LT(roundings(c.dq, t.dq), limit.gradient) << name(limit.dtype);
+    EXPECT_LT(roundings(c.dk, t.dk), limit.gradient) << name(limit.dtype);
+    EXPECT_LT(roundings(c.dv, t.dv), limit.gradient) << name(limit.dtype);
+  }
+}
 TEST(Attention, case_lse_definition) {  // two halves of the keys merge by their lse
   for (DType t : {DType::f32, DType::f64}) {
     Sdpa full(shape(t, 1, 2, 2, 10, 16, 8), 13), half(shape(t, 1, 2, 2, 10, 8, 8), 13);
