@@ -1,4 +1,4 @@
-#include "baracuda/host/gemm_tile.hpp"
+#include "baracuda/host/gemm_few.hpp"
 #include <gtest/gtest.h>
 #include <cmath>
 #include <cstring>
@@ -155,6 +155,38 @@ TEST(GemmTile, BitsDoNotDependOnTheBlockAround) {
         one_b.base += col * b.outer, one_b.outer_n = 1;
         EXPECT_EQ(product(kern, one_a, one_b, false, true, acc)[0], whole[size_t(row * 75 + col)]) << name(i) << " " << name(t);
       }
+    }
+}
+// gemm_few.hpp promises the bits of the tile; B lies in memory of exactly its size, so that a sanitizer sees any read past it.
+TEST(GemmFew, SameBitsAsTheTile) {
+  for (Isa i : isas())
+    for (DType t : kTypes) {
+      limit_isa(i);
+      const FewKernel& few = gemm_few().of[t];
+      limit_isa(Isa::avx512bf16);
+      if (i == Isa::portable) { EXPECT_EQ(few.rows, 0); continue; }
+      const TileKernel& kern = kernel(i, t);
+      const DType acc = accumulator(t);
+      const int64_t size = int64_t(byte_size(t)), wide = int64_t(byte_size(acc));
+      EXPECT_EQ(few.rows, kern.mr);
+      for (int64_t m = 1; m <= few.rows; ++m)
+        for (auto [n, k] : {std::pair<int64_t, int64_t>{1, 1}, {37, 35}, {64, 64}, {5, 3}, {33, 130}, {1100, 7}})
+          for (bool k_dense : {true, false})
+            for (bool accumulate : {true, false}) {
+              SCOPED_TRACE(text(name(i), " ", name(t), " ", m, "x", n, "x", k, k_dense ? " columns" : " rows", accumulate ? " +=" : ""));
+              Matrix a(t, m, k, Matrix::Layout(m % 4), 1), b(t, n, k, Matrix::k_dense, 2);
+              const std::vector<double> want = product(kern, a, b, false, accumulate, acc);
+              std::vector<char> exact(size_t(n * k * size));
+              for (int64_t j = 0; j < n; ++j)
+                for (int64_t l = 0; l < k; ++l) std::memcpy(&exact[size_t((k_dense ? j * k + l : l * n + j) * size)], b.at_address(j, l), size_t(size));
+              Memory packed_a(kern.a_bytes(m, k));
+              std::vector<char> c(size_t(m * n * wide));
+              for (int64_t j = 0; j < m * n; ++j) write_element(acc, &c[size_t(j * wide)], accumulate ? 0.5 : NAN);
+              const PackSource source = k_dense ? PackSource{exact.data(), k, 1, n, k} : PackSource{exact.data(), 1, n, n, k};
+              ASSERT_TRUE(few.reads(source.outer, source.k_stride));
+              few.run({m, kern.pack_a(a.source(), packed_a.get()), source, c.data(), n, accumulate});
+              for (int64_t j = 0; j < m * n; ++j) ASSERT_EQ(read_element(acc, &c[size_t(j * wide)]), want[size_t(j)]) << "at " << j;
+            }
     }
 }
 TEST(GemmTile, SameBitsWithAvx2AndAvx512) {

@@ -1,7 +1,9 @@
 // gemm.cpu.blocked: flops 2 m n k; the floor is the multiply-add rate, which the tile of host/gemm_tile.hpp reaches to
 // about 95 %. What remains is packing (each element of B once or once per row block, each of A once per column block)
 // and the last step over c. Work is cut into blocks of c by gemm_blocking(); each is computed by one worker, over k in
-// chains of a fixed length, so that neither the cutting nor the team size shows in the bits.
+// chains of a fixed length, so that neither the cutting nor the team size shows in the bits. Products of few rows or
+// columns are bound by reading the large operand; host/gemm_few.hpp reads it once, where it lies.
+#include "baracuda/host/gemm_few.hpp"
 #include "baracuda/ops/gemm/gemm_rows.hpp"
 #include "baracuda/ops/gemm/gemm_tuning.hpp"
 
@@ -11,6 +13,7 @@ namespace {
 // Prepared at select time. The product may run as c^T = op(b)^T op(a)^T, depending on the strides that run() is given.
 struct BlockedState {
   const TileKernel* tile;
+  const FewKernel* few;
   GemmBlocking straight, swapped;
 };
 struct BlockedScratch {
@@ -78,6 +81,7 @@ struct Blocked {
   bool b_in_place(const GemmProblem& p) const {
     return t.packed == d.dtype && t.k_group == 1 && p.b.outer == 1 && p.b.k * in % 4096 != 0 && p.m <= kBInPlace;
   }
+  bool few_rows(const GemmProblem& p) const { return p.m <= state.few->rows && !g.shared_b && state.few->reads(p.b.outer, p.b.k); }
   int64_t packed_offset(int64_t k) const { return k ? k / chain * t.b_bytes(g.nc, chain) : 0; }
 
   // One block of c over k in [k0, k0 + depth). `packed`: B of these k and columns j0..., or null: packed here.
@@ -86,7 +90,7 @@ struct Blocked {
     char* const b_scratch = a_scratch + scratch.a_bytes;
     char* const local = b_scratch + scratch.b_bytes;
     char* const c = p.c + (i0 * p.c_row + j0 * p.c_col) * out;
-    const bool to_c = direct(p), last = k0 + depth == p.k;
+    const bool to_c = direct(p), last = k0 + depth == p.k, few = few_rows(p);
     const bool local_sums = !to_c && !g.full_sums;
     char* const sums = to_c ? c : g.full_sums ? scratch.full_sums + (i0 * p.n + j0) * acc : local;
     const int64_t sums_row = to_c ? p.c_row : g.full_sums ? p.n : pitch(g, acc);
@@ -95,6 +99,12 @@ struct Blocked {
       const int64_t kn = std::min(chain, k0 + depth - k), groups = t.groups(kn);
       const PackSource source = side(p.a, i0, k, rows, kn);
       const TileA a = a_in_place(p, kn) ? TileA{source.p, p.a.outer, t.k_group, t.mr * p.a.outer} : t.pack_a(source, a_scratch);
+      const bool accumulate = k > 0 || (to_c && d.beta == 1);
+      if (few) {
+        state.few->run({rows, a, side(p.b, j0, k, cols, kn), sums, sums_row, accumulate});
+        if (!to_c && last && k + chain >= p.k) finish(gemm_finish_block(p, d, sums, sums_row, i0, j0, rows, cols));
+        continue;
+      }
       TileB b;
       if (g.shared_b) {
         const int64_t panel = groups * t.k_group * t.nr;
@@ -104,7 +114,6 @@ struct Blocked {
       } else {
         b = t.pack_b(columns, b_scratch);
       }
-      const bool accumulate = k > 0 || (to_c && d.beta == 1);
       if (to_c || !last || k + chain < p.k) {
         t.tile({rows, cols, groups, a, b, sums, sums_row, accumulate});
       } else {  // the last step takes each panel's sums from the first cache
@@ -186,7 +195,7 @@ Result<PlanState> prepare(const Stream&, const GemmDescriptor& d, const PlanPref
   const TileKernel& t = gemm_tiles().of[d.dtype];
   const int64_t batch = d.batch.numel();
   return PlanState(std::make_shared<const BlockedState>(BlockedState{
-      &t, gemm_blocking(t, d.m, d.n, d.k, batch, c_holds_sums(d)), gemm_blocking(t, d.n, d.m, d.k, batch, c_holds_sums(d))}));
+      &t, &gemm_few().of[d.dtype], gemm_blocking(t, d.m, d.n, d.k, batch, c_holds_sums(d)), gemm_blocking(t, d.n, d.m, d.k, batch, c_holds_sums(d))}));
 }
 void carve(const GemmDescriptor& d, const void* state, Carver& c) { carve_scratch(d, *static_cast<const BlockedState*>(state), c); }
 PrecisionGuarantee guarantee(const GemmDescriptor& d) {

@@ -290,12 +290,12 @@ TEST(Gemm, HalvesAccumulateInFloat) {  // an f16 or bf16 sum would stall at 2048
 // The promise of batch_invariant and more: bits depend on the row of op(a), the column of op(b) and c alone.
 TEST(Gemm, BitsDoNotDependOnTheRest) {
   for (DType t : kTypes)
-    for (double beta : {0.0, 1.0}) {
-      const GemmDescriptor d{.dtype = t, .m = 300, .n = 200, .k = 1000, .beta = beta, .bias = GemmBias::row, .epilogue = GemmEpilogue::silu};
+    for (auto [beta, trans_b] : {std::pair{0.0, false}, {1.0, false}, {0.0, true}}) {
+      const GemmDescriptor d{.dtype = t, .m = 300, .n = 200, .k = 1000, .trans_b = trans_b, .beta = beta, .bias = GemmBias::row, .epilogue = GemmEpilogue::silu};
       const Data data(d);
       Tensor whole(t, {300, 200}, data.c.values());
       ASSERT_OK(run_plan<Gemm>(d, {data.a, data.b, whole, data.bias}, kBlocked));
-      for (auto [rows, first] : {std::pair<int64_t, int64_t>{1, 0}, {1, 299}, {7, 100}, {96, 3}, {128, 150}})
+      for (auto [rows, first] : {std::pair<int64_t, int64_t>{1, 0}, {1, 299}, {4, 50}, {7, 100}, {96, 3}, {128, 150}})
         for (auto [cols, left] : {std::pair<int64_t, int64_t>{200, 0}, {1, 199}, {5, 90}, {64, 17}}) {
           GemmDescriptor part = d;
           part.m = rows, part.n = cols;
@@ -309,7 +309,7 @@ TEST(Gemm, BitsDoNotDependOnTheRest) {
           Tensor c(t, {rows, cols}), column_major(t, {rows, cols}, Layout::transposed);
           for (int64_t i = 0; i < rows * cols; ++i)
             for (Tensor* y : {&c, &column_major}) y->set(i, data.c.at((first + i / cols) * 200 + left + i % cols));
-          const TensorView a = cut(data.a, first, rows, 0, 1000), b = cut(data.b, 0, 1000, left, cols);
+          const TensorView a = cut(data.a, first, rows, 0, 1000), b = trans_b ? cut(data.b, left, cols, 0, 1000) : cut(data.b, 0, 1000, left, cols);
           ASSERT_OK(run_plan<Gemm>(part, {a, b, c, bias}, kBlocked));
           ASSERT_OK(run_plan<Gemm>(part, {a, b, column_major, bias}, kBlocked));
           for (int64_t i = 0; i < rows * cols; ++i) {

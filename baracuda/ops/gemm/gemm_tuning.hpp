@@ -36,8 +36,10 @@ constexpr GemmBlocking gemm_blocking(const TileKernel& t, int64_t m, int64_t n, 
   g.shared_b = m >= 96 && n >= nr && k >= 32 && flops >= (batch < 8 ? 1e7 : 1e8);
   auto pieces = [&](int64_t width, int64_t columns) { return (m + g.mb - 1) / g.mb * ((columns + width - 1) / width); };
   if (!g.shared_b) {
-    g.nb = even_piece(n, 256 / nr * nr, nr);
-    while (pieces(g.nb, n) * batch < kPieces && g.nb > 2 * nr) g.nb = even_piece(g.nb, g.nb / 2, nr);
+    // Few rows read B where it lies: wide pieces keep its rows long.
+    const int64_t least = m <= t.mr ? std::max<int64_t>(2 * nr, 128) : 2 * nr;
+    g.nb = even_piece(n, (m <= t.mr ? 512 : 256) / nr * nr, nr);
+    while (pieces(g.nb, n) * batch < kPieces && g.nb > least) g.nb = even_piece(g.nb, g.nb / 2, nr);
     g.ks = k, g.nc = n;
     return g;
   }
