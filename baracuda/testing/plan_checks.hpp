@@ -165,7 +165,7 @@ void check_contract(const typename Op::Descriptor& desc, const typename Op::Args
       (a.*member).data = static_cast<char*>(v.data) + 1;
       refused(a, workspace.get(), Code::misaligned_operand, {Op::name, n});
     }
-    if (v.numel() > 0) {
+    if (v.numel() > 0 && v.shape.rank > 0) {  // a null view of rank 0 is an absent argument
       a = args;
       (a.*member).data = nullptr;
       refused(a, workspace.get(), Code::invalid_problem, {Op::name, n, "memory"});
