@@ -22,7 +22,7 @@ sanitize:
 bench:
 	tools/setup.sh bench
 	cmake --preset bench >/dev/null && cmake --build --preset bench
-	tools/bench.sh
+	$(PYTHON) tools/bench.py
 
 tables:
 	python3 tools/make_tables.py --baracuda build/dev/cli/baracuda
