@@ -2,11 +2,12 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Public: the core, the thread team that plans use, and each family's own header. Formulas (_math) and the tables of
-# instruction-set units (_cpu) stay inside.
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/baracuda/core ${PROJECT_SOURCE_DIR}/baracuda/ops DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/baracuda
-  FILES_MATCHING PATTERN "*.hpp" PATTERN "*_math.hpp" EXCLUDE PATTERN "*_cpu.hpp" EXCLUDE PATTERN "*_detail.hpp" EXCLUDE)
-install(FILES ${PROJECT_SOURCE_DIR}/baracuda/host/thread_team.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/baracuda/host)
+include(BaracudaHeaders)
+baracuda_public_headers(headers)
+foreach(header IN LISTS headers)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
+endforeach()
 
 if(BARACUDA_DLPACK_INCLUDE)
   install(FILES ${PROJECT_SOURCE_DIR}/c/baracuda.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -21,6 +22,11 @@ if(TARGET baracuda_cli)
 endif()
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/baracuda)
 install(EXPORT baracuda NAMESPACE baracuda:: FILE baracudaTargets.cmake DESTINATION ${package})
+set(BARACUDA_WITH_ONEDNN FALSE)
+get_property(libraries GLOBAL PROPERTY BARACUDA_LIBRARIES)
+if("DNNL::dnnl" IN_LIST libraries)
+  set(BARACUDA_WITH_ONEDNN TRUE)
+endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/baracudaConfig.cmake.in ${PROJECT_BINARY_DIR}/baracudaConfig.cmake
   INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/baracudaConfigVersion.cmake COMPATIBILITY SameMinorVersion)

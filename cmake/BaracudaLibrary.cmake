@@ -8,6 +8,14 @@ set_source_files_properties(${BARACUDA_REGISTRY_SOURCES} PROPERTIES COMPILE_OPTI
 target_link_libraries(baracuda_objects PRIVATE baracuda_flags)
 target_compile_definitions(baracuda_objects PRIVATE BARACUDA_BUILDING)
 
+# What a consumer of the installed static library links besides: by the name of the package's target, or of the library.
+set(installed "")
+foreach(library IN LISTS BARACUDA_LIBRARIES)
+  get_filename_component(stem "${library}" NAME_WE)
+  string(REGEX REPLACE "^lib" "" stem "${stem}")
+  list(APPEND installed "$<INSTALL_INTERFACE:${stem}>")
+endforeach()
+
 foreach(kind IN ITEMS static shared)
   string(TOUPPER ${kind} KIND)
   add_library(baracuda_${kind} ${KIND} $<TARGET_OBJECTS:baracuda_objects> ${objects})
@@ -17,6 +25,9 @@ foreach(kind IN ITEMS static shared)
   target_include_directories(baracuda_${kind} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/c>
     $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated> $<INSTALL_INTERFACE:include>)
   target_link_libraries(baracuda_${kind} PUBLIC Threads::Threads PRIVATE "$<BUILD_INTERFACE:${BARACUDA_LIBRARIES}>" ${CMAKE_DL_LIBS})
+  if(kind STREQUAL "static")
+    target_link_libraries(baracuda_static PRIVATE ${installed})
+  endif()
   if(BARACUDA_SANITIZE)
     target_link_options(baracuda_${kind} PUBLIC -fsanitize=${BARACUDA_SANITIZE})
   endif()

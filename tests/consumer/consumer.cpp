@@ -1,6 +1,9 @@
 #include <cstdio>
 #include <vector>
 #include "baracuda/ops/gated/gated.hpp"
+#ifdef WITH_GEMM
+#include "baracuda/ops/gemm/gemm.hpp"
+#endif
 
 int main() {
   using namespace baracuda;
@@ -10,5 +13,15 @@ int main() {
   const Status s = plan->run(Stream::cpu(), Workspace::none(),
                              {TensorView::dense(gate.data(), {8}), TensorView::dense(up.data(), {8}), TensorView::dense(y.data(), {8})});
   std::printf("%s %s %g\n", version(), s.to_string().c_str(), y[7]);
+#ifdef WITH_GEMM
+  std::vector<float> c(64 * 64), a(64 * 64, 0.5f);
+  const auto product = GemmPlan::select(Stream::cpu(), {.m = 64, .n = 64, .k = 64});
+  if (!product.ok()) return std::puts(product.status().message().c_str()), 1;
+  ScratchArena scratch;
+  const TensorView av = TensorView::dense(a.data(), {64, 64});
+  const Status t = product->run(Stream::cpu(), *scratch.get(product->workspace_size()), {.a = av, .b = av, .c = TensorView::dense(c.data(), {64, 64})});
+  std::printf("%s %s %g\n", std::string(product->kernel_name()).c_str(), t.to_string().c_str(), c[0]);
+  if (!t.ok() || c[0] != 16) return 1;
+#endif
   return s.ok() && y[7] == 2 ? 0 : 1;
 }

@@ -31,7 +31,7 @@ std::string_view reason(std::span<const Declined> table, std::string_view op, in
   return {};
 }
 
-const Samples& samples(const std::string& name) {
+const Samples& samples(std::string name) {
   static std::map<std::string, Samples> files;
   auto it = files.find(name);
   return it == files.end() ? files.emplace(name, Samples(name)).first->second : it->second;
