@@ -107,6 +107,10 @@ template <class T, int N> struct Pack {
     BARACUDA_LANES(max, a.v, b.v)
     return where(a > b, a, b);
   }
+  BARACUDA_HD friend Pack smaller(Pack a, Pack b) {  // a < b ? a : b, likewise
+    BARACUDA_LANES(min, a.v, b.v)
+    return where(a < b, a, b);
+  }
 #undef BARACUDA_LANES
 
   using HalfPack = Pack<T, (N > 1 ? N / 2 : 1)>;
