@@ -86,6 +86,42 @@ MapOperand HostScale::zero(const QuantizeDescriptor& d, const TensorView& given)
   return given.absent() ? broadcast_operand(TensorView::dense(&zero_point, {}), shape) : broadcast_operand(scales_view(d, given), shape);
 }
 
+void run_loops(const Shape& shape, std::span<const MapOperand> in, const MapOperand& out, const QuantizeLoops& loops, const double* parameters,
+               int threads) {
+  constexpr int64_t kLeast = 16, kPast = 16 << 20;  // elements of a row; bytes of an output that is written past the caches
+  const int values = int(in.size()) - 2;
+  MapWalk walk;
+  walk.init(shape, in, {&out, 1});
+  const auto& w = walk.w;
+  bool rows = w.inner >= kLeast, in_place = false;
+  for (int k = 0; k < walk.operands; ++k) {
+    rows = rows && w.inner_stride(k) == (k == values || k == values + 1 ? 0 : 1);
+    in_place |= k < values && in[size_t(k)].data == out.data;
+  }
+  if (!rows) return run_map(shape, in, {&out, 1}, loops.map, parameters, threads);
+  // Units are pieces of one row or several rows of the last axis but one.
+  const int along = w.rank - 2;
+  const auto pitch = [&](int k) { return along < 0 ? 0 : w.stride[k][along]; };
+  const int64_t extent = along < 0 ? 1 : w.extent[along], at_once = std::clamp<int64_t>(kPiece / w.inner, 1, std::max<int64_t>(extent, 1));
+  const int64_t piece = std::min(w.inner, kPiece), pieces = (w.inner + piece - 1) / piece, blocks = (extent + at_once - 1) / at_once;
+  if (walk.size() == 0) return;
+  const bool past = walk.size() * out.bytes > kPast && !in_place;
+  parallel_for(w.rows / extent * blocks * pieces, std::max<int64_t>(1, kPiece / (at_once * piece)), threads, [&](int64_t begin, int64_t end, int) {
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t first = u % pieces * piece, row = u / pieces % blocks * at_once;
+      int64_t at[kMapOperands];
+      w.offsets(u / pieces / blocks * extent + row, at);
+      QuantizeRows r{};
+      for (int k = 0; k < values; ++k) r.in[k] = walk.data[k] + (at[k] + first) * walk.bytes[k], r.in_pitch[k] = pitch(k);
+      r.scale = walk.data[values] + at[values] * walk.bytes[values], r.scale_pitch = pitch(values);
+      r.zero_point = reinterpret_cast<const int32_t*>(walk.data[values + 1]) + at[values + 1], r.zero_pitch = pitch(values + 1);
+      r.out = walk.data[values + 2] + (at[values + 2] + first) * out.bytes, r.out_pitch = pitch(values + 2);
+      r.rows = std::min(at_once, extent - row), r.n = std::min(piece, w.inner - first), r.parameters = parameters, r.past = past;
+      loops.rows(r);
+    }
+  });
+}
+
 }  // namespace quantize_detail
 
 namespace {
@@ -127,12 +163,12 @@ template <class Op> Status check_forward(const QuantizeDescriptor& d, const type
   BARACUDA_TRY(check_scales(Op::name, d, a.scale, a.zero_point));
   return expect(Op::name, "y", a.y, y, d.shape);
 }
-template <class Op> Status run_forward(const Launch<Op>& l, const ByDType<MapRun>& maps) {
+template <class Op> Status run_forward(const Launch<Op>& l, const ByDType<QuantizeLoops>& loops) {
   const QuantizeDescriptor& d = l.desc;
   HostScale host(d);
   const MapOperand in[] = {MapOperand::of(values_view(d, l.args.x)), host.scale(d, l.args.scale), host.zero(d, l.args.zero_point)};
   const MapOperand out = MapOperand::of(values_view(d, l.args.y));
-  run_map(map_shape(d), in, {&out, 1}, maps[d.dtype], parameters(d).of, l.threads);
+  run_loops(map_shape(d), in, out, loops[d.dtype], parameters(d).of, l.threads);
   return {};
 }
 Status run_quantize(const Launch<Quantize>& l) { return run_forward(l, BARACUDA_ISA_PICK(quantize_kernels).quantize); }
@@ -154,7 +190,7 @@ double* take_partial(const QuantizeDescriptor& d, Carver& c) {
   return c.take<double>("partial sums", broadcast_partials(map_shape(d), scales_view(d, v).shape));
 }
 void carve_backward(const QuantizeDescriptor& d, const void*, Carver& c) { take_partial(d, c); }
-template <class Op> Status run_backward(const Launch<Op>& l, const ByDType<MapRun>& maps, const ByDType<MapRun>& terms, DType x_dtype) {
+template <class Op> Status run_backward(const Launch<Op>& l, const ByDType<QuantizeLoops>& loops, const ByDType<MapRun>& terms, DType x_dtype) {
   const QuantizeDescriptor& d = l.desc;
   const auto& a = l.args;
   Carver c = l.carver();
@@ -167,7 +203,9 @@ template <class Op> Status run_backward(const Launch<Op>& l, const ByDType<MapRu
     if (!sums[k]->absent()) sum_broadcast(map_shape(d), in, k, scales_view(d, *sums[k]), terms[d.dtype], p.of, partial, l.threads);
   if (a.dx.absent()) return {};
   const MapOperand out = MapOperand::of(values_view(d, a.dx));
-  run_map(map_shape(d), in, {&out, 1}, maps[d.dtype], p.of, l.threads);
+  const MapOperand without_x[] = {in[0], in[2], in[3]};
+  if constexpr (std::is_same_v<Op, DequantizeBackward>) run_loops(map_shape(d), without_x, out, loops[d.dtype], p.of, l.threads);
+  else run_loops(map_shape(d), in, out, loops[d.dtype], p.of, l.threads);
   return {};
 }
 Status run_quantize_backward(const Launch<QuantizeBackward>& l) {

@@ -1,5 +1,5 @@
 // Maps of quantisation: one division per element, 1 byte of code beside sizeof(T) of value; the floor is memory bandwidth for f32 and
-// f64, the division for halves.
+// f64, arithmetic for halves.
 #include "baracuda/math/element.hpp"
 #include "baracuda/ops/quantize/quantize_cpu.hpp"
 #include "baracuda/ops/quantize/quantize_math.hpp"
@@ -21,9 +21,15 @@ template <class V> BARACUDA_HD V load_int(const char* p) {
 template <class V> BARACUDA_HD V load_code(const char* p, int flip) {  // flip: 128 for i8, 0 for u8
   if constexpr (V::kWidth == 1) return V::of(typename V::Scalar((int(uint8_t(*p)) ^ flip) - flip));
   else {
-    Raw<uint8_t, V::kWidth> b;
-    __builtin_memcpy(&b, p, sizeof b);
-    const auto i = (__builtin_convertvector(b, Raw<int32_t, V::kWidth>) ^ flip) - flip;
+    Raw<int32_t, V::kWidth> i;
+#if BARACUDA_VECTOR_BYTES == 64  // compilers take convertvector apart here
+    if constexpr (V::kWidth == 16) i = Raw<int32_t, V::kWidth>(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)));
+    else i = Raw<int32_t, V::kWidth>(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)));
+#elif BARACUDA_VECTOR_BYTES == 32
+    if constexpr (V::kWidth == 8) i = Raw<int32_t, V::kWidth>(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)));
+    else i = Raw<int32_t, V::kWidth>(_mm_cvtepu8_epi32(_mm_loadu_si32(p)));
+#endif
+    i = (i ^ flip) - flip;
     return V::of(__builtin_convertvector(i, Raw<typename V::Scalar, V::kWidth>));
   }
 }
@@ -31,19 +37,27 @@ template <class V> BARACUDA_HD V load_code(const char* p, int flip) {  // flip: 
 template <class V> BARACUDA_HD void store_code(char* p, V code) {
   const auto b = bits(code + kMagic<V>);
   if constexpr (V::kWidth == 1) *p = char(uint8_t(b));
-  else {
-    const auto low = __builtin_convertvector(b, Raw<uint8_t, V::kWidth>);
-    __builtin_memcpy(p, &low, sizeof low);
+#if BARACUDA_VECTOR_BYTES == 64
+  else if constexpr (V::kF32) _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(__m512i(b)));
+  else _mm_storel_epi64((__m128i*)p, _mm512_cvtepi64_epi8(__m512i(b)));
+#elif BARACUDA_VECTOR_BYTES == 32
+  else if constexpr (V::kF32) {
+    const __m256i low = _mm256_and_si256(__m256i(b), _mm256_set1_epi32(255));
+    const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+    _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(words, words));
+  } else {
+    for (int k = 0; k < V::kWidth; ++k) p[k] = char(uint8_t(b[k]));
   }
+#endif
 }
 template <class V> struct Codes {
   V z, lo, hi;
-  BARACUDA_HD Codes(const double* parameters, const char* zero_point) {
-    z = clamp(load_int<V>(zero_point), parameters[0], parameters[1]);
+  BARACUDA_HD Codes(const double* parameters, V zero_point) {
+    z = clamp(zero_point, parameters[0], parameters[1]);
     lo = V(parameters[0]) - z, hi = V(parameters[1]) - z;
   }
 };
-template <class V> BARACUDA_HD V code_steps(const double* parameters, const char* code, const char* zero_point) {
+template <class V> BARACUDA_HD V code_steps(const double* parameters, const char* code, V zero_point) {
   return load_code<V>(code, parameters[2] != 0 ? 128 : 0) - Codes<V>(parameters, zero_point).z;
 }
 
@@ -71,64 +85,94 @@ BARACUDA_HD void each(const int (&size)[kIn + kOut], const void* const* in, void
 }
 template <class T> BARACUDA_HD V<T> get(const char* p) { return load<V<T>::kWidth>(reinterpret_cast<const T*>(p)); }
 template <class T> BARACUDA_HD void set(char* p, V<T> v) { store<T, V<T>::kWidth>(reinterpret_cast<T*>(p), v); }
-template <class T> inline constexpr int kSize = sizeof(T);
-template <class T> inline constexpr int kAccSize = sizeof(Acc<T>);
+template <class T> BARACUDA_HD void set(char* p, V<T> v, bool past) {
+  past ? store_past<T, V<T>::kWidth>(reinterpret_cast<T*>(p), v) : set<T>(p, v);
+}
 
-template <class T> void quantize_map(const double* parameters, const void* const* in, void* const* out, int64_t n) {
-  each<V<T>::kWidth, 3, 1>({kSize<T>, kAccSize<T>, 4, 1}, in, out, n, [&](const char* const* x, char* const* y) __attribute__((always_inline)) {
-    const Codes<V<T>> c(parameters, x[2]);
-    store_code(y[0], quantize::steps(get<T>(x[0]), get<Acc<T>>(x[1]), c.lo, c.hi) + c.z);
-  });
-}
-template <class T> void dequantize_map(const double* parameters, const void* const* in, void* const* out, int64_t n) {
-  each<V<T>::kWidth, 3, 1>({1, kAccSize<T>, 4, kSize<T>}, in, out, n, [&](const char* const* x, char* const* y) __attribute__((always_inline)) {
-    set<T>(y[0], quantize::dequantized(code_steps<V<T>>(parameters, x[0], x[2]), get<Acc<T>>(x[1])));
-  });
-}
-template <class T> void fake_map(const double* parameters, const void* const* in, void* const* out, int64_t n) {
-  each<V<T>::kWidth, 3, 1>({kSize<T>, kAccSize<T>, 4, kSize<T>}, in, out, n, [&](const char* const* x, char* const* y) __attribute__((always_inline)) {
-    const Codes<V<T>> c(parameters, x[2]);
-    const V<T> s = get<Acc<T>>(x[1]);
-    set<T>(y[0], quantize::dequantized(quantize::steps(get<T>(x[0]), s, c.lo, c.hi), s));
-  });
-}
-// F: dx from (dy, s, place).
-template <class T, class F> BARACUDA_HD void through(const double* parameters, const void* const* in, void* const* out, int64_t n, F f) {
-  each<V<T>::kWidth, 4, 1>({kSize<T>, kSize<T>, kAccSize<T>, 4, kSize<T>}, in, out, n, [&](const char* const* x, char* const* y) __attribute__((always_inline)) {
-    const Codes<V<T>> c(parameters, x[3]);
-    const V<T> s = get<Acc<T>>(x[2]);
-    set<T>(y[0], f(get<T>(x[0]), s, quantize::place(get<T>(x[1]), s, c.lo, c.hi)));
-  });
-}
-template <class T> void quantize_backward_map(const double* parameters, const void* const* in, void* const* out, int64_t n) {
-  through<T>(parameters, in, out, n, [](auto dy, auto s, const auto& p) __attribute__((always_inline)) { return quantize::quantize_dx(dy, s, p); });
-}
-template <class T> void fake_backward_map(const double* parameters, const void* const* in, void* const* out, int64_t n) {
-  through<T>(parameters, in, out, n, [](auto dy, auto, const auto& p) __attribute__((always_inline)) { return quantize::fake_dx(dy, p); });
-}
-template <class T> void dequantize_backward_map(const double*, const void* const* in, void* const* out, int64_t n) {
-  const void* used[] = {in[0], in[2]};
-  each<V<T>::kWidth, 2, 1>({kSize<T>, kAccSize<T>, kSize<T>}, used, out, n, [&](const char* const* x, char* const* y) __attribute__((always_inline)) {
-    set<T>(y[0], quantize::dequantize_dx(get<T>(x[0]), get<Acc<T>>(x[1])));
-  });
-}
-template <class T, bool kFake> void terms(const double* parameters, const void* const* in, void* const* out, int64_t n) {
-  each<V<T>::kWidth, 4, 2>({kSize<T>, kSize<T>, kAccSize<T>, 4, kAccSize<T>, kAccSize<T>}, in, out, n,
-                           [&](const char* const* x, char* const* y) __attribute__((always_inline)) {
-    const Codes<V<T>> c(parameters, x[3]);
-    const V<T> dy = get<T>(x[0]), s = get<Acc<T>>(x[2]);
+// --- the arithmetic: N values and codes x, their scale and zero point, to y. `size`: bytes of the elements of x and y.
+template <class T> struct QuantizeOf {
+  static constexpr int in = 1, out = 1, size[] = {sizeof(T), 1};
+  BARACUDA_HD static void run(const char* const* x, V<T> s, V<T> z, char* const* y, const double* parameters, bool) {
+    const Codes<V<T>> c(parameters, z);
+    store_code(y[0], quantize::steps(get<T>(x[0]), s, c.lo, c.hi) + c.z);
+  }
+};
+template <class T> struct DequantizeOf {
+  static constexpr int in = 1, out = 1, size[] = {1, sizeof(T)};
+  BARACUDA_HD static void run(const char* const* x, V<T> s, V<T> z, char* const* y, const double* parameters, bool past) {
+    set<T>(y[0], quantize::dequantized(code_steps(parameters, x[0], z), s), past);
+  }
+};
+template <class T> struct FakeOf {
+  static constexpr int in = 1, out = 1, size[] = {sizeof(T), sizeof(T)};
+  BARACUDA_HD static void run(const char* const* x, V<T> s, V<T> z, char* const* y, const double* parameters, bool past) {
+    const Codes<V<T>> c(parameters, z);
+    set<T>(y[0], quantize::dequantized(quantize::steps(get<T>(x[0]), s, c.lo, c.hi), s), past);
+  }
+};
+template <class T, bool kFake> struct ThroughOf {
+  static constexpr int in = 2, out = 1, size[] = {sizeof(T), sizeof(T), sizeof(T)};
+  BARACUDA_HD static void run(const char* const* x, V<T> s, V<T> z, char* const* y, const double* parameters, bool past) {
+    const Codes<V<T>> c(parameters, z);
+    const auto p = quantize::place(get<T>(x[1]), s, c.lo, c.hi);
+    set<T>(y[0], kFake ? quantize::fake_dx(get<T>(x[0]), p) : quantize::quantize_dx(get<T>(x[0]), s, p), past);
+  }
+};
+template <class T> struct DequantizeBackwardOf {
+  static constexpr int in = 1, out = 1, size[] = {sizeof(T), sizeof(T)};
+  BARACUDA_HD static void run(const char* const* x, V<T> s, V<T>, char* const* y, const double*, bool past) {
+    set<T>(y[0], quantize::dequantize_dx(get<T>(x[0]), s), past);
+  }
+};
+template <class T, bool kFake> struct TermsOf {
+  static constexpr int in = 2, out = 2, size[] = {sizeof(T), sizeof(T), sizeof(Acc<T>), sizeof(Acc<T>)};
+  BARACUDA_HD static void run(const char* const* x, V<T> s, V<T> z, char* const* y, const double* parameters, bool) {
+    const Codes<V<T>> c(parameters, z);
+    const V<T> dy = get<T>(x[0]);
     const auto p = quantize::place(get<T>(x[1]), s, c.lo, c.hi);
     set<Acc<T>>(y[0], kFake ? quantize::fake_dscale(dy, p) : quantize::quantize_dscale(dy, s, p));
     set<Acc<T>>(y[1], kFake ? quantize::fake_dzero(dy, s, p) : quantize::quantize_dzero(dy, p));
+  }
+};
+template <class T> struct DequantizeTermsOf {
+  static constexpr int in = 2, out = 2, size[] = {sizeof(T), 1, sizeof(Acc<T>), sizeof(Acc<T>)};
+  BARACUDA_HD static void run(const char* const* x, V<T> s, V<T> z, char* const* y, const double* parameters, bool) {
+    const V<T> dy = get<T>(x[0]);
+    set<Acc<T>>(y[0], quantize::dequantize_dscale(dy, code_steps(parameters, x[1], z), s));
+    set<Acc<T>>(y[1], -quantize::dequantize_dx(dy, s));
+  }
+};
+
+template <class F, class T> void map(const double* parameters, const void* const* in, void* const* out, int64_t n) {
+  int size[F::in + 2 + F::out];
+  for (int k = 0; k < F::in; ++k) size[k] = F::size[k];
+  size[F::in] = sizeof(Acc<T>), size[F::in + 1] = 4;
+  for (int k = 0; k < F::out; ++k) size[F::in + 2 + k] = F::size[F::in + k];
+  each<V<T>::kWidth, F::in + 2, F::out>(size, in, out, n, [&](const char* const* x, char* const* y) __attribute__((always_inline)) {
+    F::run(x, get<Acc<T>>(x[F::in]), load_int<V<T>>(x[F::in + 1]), y, parameters, false);
   });
 }
-template <class T> void dequantize_terms(const double* parameters, const void* const* in, void* const* out, int64_t n) {
-  each<V<T>::kWidth, 4, 2>({kSize<T>, 1, kAccSize<T>, 4, kAccSize<T>, kAccSize<T>}, in, out, n,
-                           [&](const char* const* x, char* const* y) __attribute__((always_inline)) {
-    const V<T> dy = get<T>(x[0]), s = get<Acc<T>>(x[2]);
-    set<Acc<T>>(y[0], quantize::dequantize_dscale(dy, code_steps<V<T>>(parameters, x[1], x[3]), s));
-    set<Acc<T>>(y[1], -quantize::dequantize_dx(dy, s));
-  });
+template <class F, class T> void rows(const QuantizeRows& r) {
+  constexpr int N = V<T>::kWidth, bytes = F::size[F::in];
+  for (int64_t i = 0; i < r.rows; ++i) {
+    const V<T> s = double(static_cast<const Acc<T>*>(r.scale)[i * r.scale_pitch]), z = double(r.zero_point[i * r.zero_pitch]);
+    const void* in[F::in];
+    for (int k = 0; k < F::in; ++k) in[k] = static_cast<const char*>(r.in[k]) + i * r.in_pitch[k] * F::size[k];
+    void* out[] = {static_cast<char*>(r.out) + i * r.out_pitch * bytes};
+    int64_t head = 0;  // up to where stores past the caches may begin
+    if (r.past) head = int64_t((0 - uintptr_t(out[0])) / bytes % N);
+    if (head > r.n) head = r.n;
+    for (int part = head ? 0 : 1; part < 2; ++part) {
+      const bool past = r.past && part == 1;
+      each<N, F::in, 1>(F::size, in, out, part ? r.n - head : head, [&](const char* const* x, char* const* y) __attribute__((always_inline)) {
+        F::run(x, s, z, y, r.parameters, past);
+      });
+      if (part == 0)
+        for (int k = 0; k < F::in; ++k) in[k] = static_cast<const char*>(in[k]) + head * F::size[k];
+      if (part == 0) out[0] = static_cast<char*>(out[0]) + head * bytes;
+    }
+  }
+  if (r.past) store_past_fence();
 }
 
 // Only finite elements widen a range.
@@ -136,29 +180,44 @@ template <class V> BARACUDA_HD void widen(V x, V& lo, V& hi) {
   const auto finite = abs(x) < kInf;
   lo = where(finite & (x < lo), x, lo), hi = where(finite & (x > hi), x, hi);
 }
-template <class T> void range(const void* from, int64_t step, int64_t n, void* low, void* high) {
+template <class T, int N> BARACUDA_HD T least_lane(Pack<T, N> v) {
+  if constexpr (N == 1) return v.v;
+  else return least_lane(smaller(v.half(0), v.half(1)));
+}
+template <class T, int N> BARACUDA_HD T greatest_lane(Pack<T, N> v) {
+  if constexpr (N == 1) return v.v;
+  else return greatest_lane(larger(v.half(0), v.half(1)));
+}
+template <class T> void range(const void* from, int64_t step, int64_t pitch, int64_t n, int64_t rows, void* low, void* high) {
   using W = V<T>;
+  using One = Pack<Acc<T>, 1>;
   constexpr int N = W::kWidth;
-  const T* x = static_cast<const T*>(from);
-  Acc<T>&lo = *static_cast<Acc<T>*>(low), &hi = *static_cast<Acc<T>*>(high);
-  W los[4], his[4];
-  for (int k = 0; k < 4; ++k) los[k] = double(lo), his[k] = double(hi);
-  int64_t i = 0;
-  if (step == 1) {
-    for (; i + 4 * N <= n; i += 4 * N)
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* x = static_cast<const T*>(from) + r * pitch;
+    Acc<T>&lo = static_cast<Acc<T>*>(low)[r], &hi = static_cast<Acc<T>*>(high)[r];
+    if (step == 1) {  // NaN is passed over; infinities show in the result, and it is made again without them
+      W los[4], his[4];
+      for (int k = 0; k < 4; ++k) los[k] = double(lo), his[k] = double(hi);
+      int64_t i = 0;
+      for (; i + 4 * N <= n; i += 4 * N)
 #pragma GCC unroll 4
-      for (int k = 0; k < 4; ++k) widen(load<N>(x + i + k * N), los[k], his[k]);
-    for (; i + N <= n; i += N) widen(load<N>(x + i), los[0], his[0]);
-    if (i < n) widen(load_tail<N>(x + i, int(n - i), kNaN), los[1], his[1]), i = n;
-  }
-  for (int k = 0; k < 4; ++k)
-    for (int j = 0; j < N; ++j) {
-      lo = los[k].lane(j) < lo ? los[k].lane(j) : lo;
-      hi = his[k].lane(j) > hi ? his[k].lane(j) : hi;
+        for (int k = 0; k < 4; ++k) {
+          const W v = load<N>(x + i + k * N);
+          los[k] = smaller(v, los[k]), his[k] = larger(v, his[k]);
+        }
+      for (; i < n; i += N) {
+        const W v = i + N <= n ? load<N>(x + i) : load_tail<N>(x + i, int(n - i) & (N - 1), kNaN);
+        los[0] = smaller(v, los[0]), his[0] = larger(v, his[0]);
+      }
+      const Acc<T> l = least_lane(smaller(smaller(los[0], los[1]), smaller(los[2], los[3])));
+      const Acc<T> h = greatest_lane(larger(larger(his[0], his[1]), larger(his[2], his[3])));
+      if (l > -kInf && h < kInf) {
+        lo = l, hi = h;
+        continue;
+      }
     }
-  for (; i < n; ++i) {
-    Pack<Acc<T>, 1> l = double(lo), h = double(hi);
-    widen(load<1>(x + i * step), l, h);
+    One l = double(lo), h = double(hi);
+    for (int64_t i = 0; i < n; ++i) widen(load<1>(x + i * step), l, h);
     lo = l.v, hi = h.v;
   }
 }
@@ -181,20 +240,19 @@ template <class T> void ranges(const void* from, int64_t step, int64_t n, void* 
   }
 }
 
-template <class Entry, class F> constexpr ByDType<Entry> all(F f) { return by_dtype<Entry>(Floating{}, f); }
+template <template <class> class F> constexpr ByDType<QuantizeLoops> loops() {
+  return by_dtype<QuantizeLoops>(Floating{}, []<class T>() { return QuantizeLoops{&map<F<T>, T>, &rows<F<T>, T>}; });
+}
+template <class T> using QuantizeBackwardOf = ThroughOf<T, false>;
+template <class T> using FakeBackwardOf = ThroughOf<T, true>;
 
 }  // namespace
 extern constexpr QuantizeKernels quantize_kernels = {
-    all<MapRun>([]<class T>() { return &quantize_map<T>; }),
-    all<MapRun>([]<class T>() { return &dequantize_map<T>; }),
-    all<MapRun>([]<class T>() { return &fake_map<T>; }),
-    all<MapRun>([]<class T>() { return &quantize_backward_map<T>; }),
-    all<MapRun>([]<class T>() { return &dequantize_backward_map<T>; }),
-    all<MapRun>([]<class T>() { return &fake_backward_map<T>; }),
-    all<MapRun>([]<class T>() { return &terms<T, false>; }),
-    all<MapRun>([]<class T>() { return &dequantize_terms<T>; }),
-    all<MapRun>([]<class T>() { return &terms<T, true>; }),
-    all<void (*)(const void*, int64_t, int64_t, void*, void*)>([]<class T>() { return &range<T>; }),
-    all<void (*)(const void*, int64_t, int64_t, void*, void*, int64_t)>([]<class T>() { return &ranges<T>; })};
+    loops<QuantizeOf>(), loops<DequantizeOf>(), loops<FakeOf>(), loops<QuantizeBackwardOf>(), loops<DequantizeBackwardOf>(), loops<FakeBackwardOf>(),
+    by_dtype<MapRun>(Floating{}, []<class T>() { return &map<TermsOf<T, false>, T>; }),
+    by_dtype<MapRun>(Floating{}, []<class T>() { return &map<DequantizeTermsOf<T>, T>; }),
+    by_dtype<MapRun>(Floating{}, []<class T>() { return &map<TermsOf<T, true>, T>; }),
+    by_dtype<void (*)(const void*, int64_t, int64_t, int64_t, int64_t, void*, void*)>(Floating{}, []<class T>() { return &range<T>; }),
+    by_dtype<void (*)(const void*, int64_t, int64_t, void*, void*, int64_t)>(Floating{}, []<class T>() { return &ranges<T>; })};
 }  // namespace BARACUDA_ISA
 }  // namespace baracuda

@@ -2,6 +2,7 @@
 // What the ops of the family share: the shapes of scales, and tensors as operands of one map.
 #include "baracuda/ops/elementwise/broadcast_sum.hpp"
 #include "baracuda/ops/quantize/quantize.hpp"
+#include "baracuda/ops/quantize/quantize_cpu.hpp"
 
 namespace baracuda::quantize_detail {
 
@@ -30,5 +31,9 @@ struct HostScale {
   MapOperand scale(const QuantizeDescriptor& d, const TensorView& given);
   MapOperand zero(const QuantizeDescriptor& d, const TensorView& given);
 };
+
+// in: values, scale, zero_point. Rows with one scale each are worked off as they lie, anything else as a map.
+void run_loops(const Shape& shape, std::span<const MapOperand> in, const MapOperand& out, const QuantizeLoops& loops, const double* parameters,
+               int threads);
 
 }  // namespace baracuda::quantize_detail

@@ -45,7 +45,7 @@ template <class A> struct Dynamic {
   }
   void codes(const Shape& shape, const MapOperand& x, const MapOperand& scale, const MapOperand& zero, const MapOperand& y) const {
     const MapOperand in[] = {x, scale, zero};
-    run_map(shape, in, {&y, 1}, k.quantize[d.dtype], parameters(d).of, l.threads);
+    run_loops(shape, in, y, k.quantize[d.dtype], parameters(d).of, l.threads);
   }
   // Ranges of everything in `shape`, by all workers: `count` of them, index steps from one to the next. Results are in lo, hi.
   void shared_ranges(const Shape& shape, const MapOperand& x, const Strides& index, int64_t count) const {
@@ -65,7 +65,7 @@ template <class A> struct Dynamic {
         w.offsets(i / pieces, at);
         const char* from = walk.data[0] + (at[0] + first * w.inner_stride(0)) * x.bytes;
         const int64_t slot = at[1] + first * w.inner_stride(1);
-        if (w.inner_stride(1) == 0) k.range[d.dtype](from, w.inner_stride(0), n, low + slot, high + slot);
+        if (w.inner_stride(1) == 0) k.range[d.dtype](from, w.inner_stride(0), 0, n, 1, low + slot, high + slot);
         else k.ranges[d.dtype](from, w.inner_stride(0), n, low + slot, high + slot, w.inner_stride(1));
       }
     });
@@ -95,14 +95,17 @@ template <class A> struct Dynamic {
     // Rows of a run from their offsets on; with one row all workers take part.
     const auto run = [&](const int64_t (&at)[4], int64_t count, bool shared) {
       const MapOperand from{x.as<char>() + at[0] * x_bytes, {walk.pitch(0), x.strides[last]}, x_bytes};
-      for (int64_t r = 0; r < count; ++r) {
-        A low = std::numeric_limits<A>::infinity(), high = -low;
-        char* row = static_cast<char*>(from.data) + r * walk.pitch(0) * x_bytes;
+      constexpr int64_t kRows = 256;
+      for (int64_t r = 0; r < count; r += kRows) {
+        const int64_t m = std::min(kRows, count - r);
+        A low[kRows], high[kRows];
+        std::fill(low, low + m, std::numeric_limits<A>::infinity()), std::fill(high, high + m, -std::numeric_limits<A>::infinity());
+        char* first = static_cast<char*>(from.data) + r * walk.pitch(0) * x_bytes;
         if (shared) {
-          shared_ranges({n}, {row, {x.strides[last]}, x_bytes}, {0}, 1);
-          low = lo[0], high = hi[0];
-        } else k.range[d.dtype](row, x.strides[last], n, &low, &high);
-        set(a.scale, at[2] + r * walk.pitch(2), a.zero_point, at[3] + r * walk.pitch(3), low, high);
+          shared_ranges({n}, {first, {x.strides[last]}, x_bytes}, {0}, 1);
+          low[0] = lo[0], high[0] = hi[0];
+        } else k.range[d.dtype](first, x.strides[last], walk.pitch(0), n, m, low, high);
+        for (int64_t i = 0; i < m; ++i) set(a.scale, at[2] + (r + i) * walk.pitch(2), a.zero_point, at[3] + (r + i) * walk.pitch(3), low[i], high[i]);
       }
       if (n == 0) return;
       const MapOperand scale{a.scale.as<A>() + at[2], {walk.pitch(2), 0}, sizeof(A)};

@@ -9,7 +9,7 @@ namespace quantize {
 template <class V> BARACUDA_HD auto usable(V s) { return (s > 0) & (s < kInf); }
 // lo and hi are integers, so clamping before the rounding (half to even) changes nothing, and |v| is small enough to round by an addition.
 template <class V> BARACUDA_HD V rounded(V v, V lo, V hi) {
-  const V c = where(v < lo, lo, where(v > hi, hi, v));  // NaN stays
+  const V c = larger(lo, smaller(hi, v));  // NaN stays
   return (c + kMagic<V>) - kMagic<V>;
 }
 // The value of a code less z: 0 for NaN.
