@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/.."
 task=${1:-demo}
-packages="g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libdlpack-dev libdnnl-dev libopenblas-serial-dev libopenblas0-serial"
+packages="g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libdlpack-dev libdnnl-dev"
 case $task in
   demo) ;;
   test) packages="$packages libgtest-dev zlib1g-dev clang libclang-rt-dev python3-venv librsvg2-bin" ;;

@@ -8,9 +8,9 @@
 
 namespace baracuda {
 
-enum class Backend : uint8_t { baracuda, onednn, openblas, cublaslt, cudnn, count };
+enum class Backend : uint8_t { baracuda, onednn, cublaslt, cudnn, count };
 constexpr std::string_view name(Backend b) {
-  constexpr std::string_view names[] = {"baracuda", "onednn", "openblas", "cublaslt", "cudnn"};
+  constexpr std::string_view names[] = {"baracuda", "onednn", "cublaslt", "cudnn"};
   return b < Backend::count ? names[int(b)] : "any";
 }
 

@@ -62,7 +62,7 @@ TEST(Select, Preference) {
   EXPECT_EQ(chosen({.n = 50}, {.prefer_backend = Backend::onednn}), "pick.cpu.scratch");
   EXPECT_EQ(chosen({.n = 50}, {.max_workspace = 255}), "pick.cpu.plain");
   EXPECT_EQ(chosen({.n = 50}, {.require_kernel = "pick.cpu.plain"}), "pick.cpu.plain");
-  EXPECT_EQ(chosen({.n = 5}, {.require_backend = Backend::openblas}), "none");
+  EXPECT_EQ(chosen({.n = 5}, {.require_backend = Backend::cudnn}), "none");
 }
 TEST(Select, RefusalListsEveryCandidate) {
   const auto plan = PickPlan::select(Stream::cpu(), {.n = 50}, {.require_backend = Backend::onednn});

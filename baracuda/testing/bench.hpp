@@ -87,12 +87,14 @@ inline Floor copy_floor(double bytes) {
   }};
 }
 
-// Times `run`, which does `work`, in turn with the floor; the floor rests while it has taken more time than the runs.
+// Times `run`, which does `work`, in turn with the floor; after three runs the floor rests while it has taken more time.
 template <class F> void bench_against(benchmark::State& state, double work, const Floor& floor, F&& run) {
   std::vector<double> own, floors, quotients;
   double own_total = 0, floor_total = 0;
+  auto run_floor = [&] { floors.push_back(seconds(floor.run)), floor_total += floors.back(); };
+  for (int i = 0; floor.run && i < 2; ++i) run_floor();
   for (auto _ : state) {
-    if (floor.run && floor_total <= own_total) floors.push_back(seconds(floor.run)), floor_total += floors.back();
+    if (floor.run && floor_total <= own_total) run_floor();
     const double s = seconds(run);
     own.push_back(s), own_total += s;
     if (floor.run) quotients.push_back(work / s / (floor.work / floors.back()));

@@ -7,16 +7,12 @@
 
 namespace baracuda {
 
-// c[m x n] = a[m x k] b[k x n] (+ c). All extents are positive. c is row-major with the accumulator's type; a and b are
-// row-major, or column-major where transposed. The leading dimensions are at least the extents that they skip.
+// c[m x n] = a[m x k] b[k x n] (+ c), dense. All extents are positive. c is row-major with the accumulator's type; a and b
+// are row-major, or column-major where transposed.
 struct LibraryBlock {
   int64_t m, n, k;
-  const void* a;
-  int64_t lda;
-  const void* b;
-  int64_t ldb;
+  const void *a, *b;
   void* c;
-  int64_t ldc;
   bool accumulate;
   void* scratch;  // scratch_bytes(), 256-byte aligned, of the calling worker
 };
@@ -29,7 +25,6 @@ struct LibraryShapes {
 };
 using LibraryState = std::shared_ptr<const void>;
 struct LibraryProduct {
-  bool dense_only;  // leading dimensions must be the extents: the library compiles its kernels for them
   // What the library needs prepared, or why it cannot.
   Result<LibraryState> (*prepare)(const LibraryShapes&);
   int64_t (*scratch_bytes)(const void* prepared);
@@ -37,6 +32,5 @@ struct LibraryProduct {
   Status (*run)(const void* prepared, const LibraryShapes&, const LibraryBlock&);
 };
 const LibraryProduct& onednn_product();
-const LibraryProduct& openblas_product();
 
 }  // namespace baracuda

@@ -118,7 +118,7 @@ Status run(const void*, const LibraryShapes&, const LibraryBlock&) { return {Cod
 }  // namespace
 
 const LibraryProduct& onednn_product() {
-  static constexpr LibraryProduct product{true, prepare, scratch_bytes, run};
+  static constexpr LibraryProduct product{prepare, scratch_bytes, run};
   return product;
 }
 

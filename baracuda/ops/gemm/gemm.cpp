@@ -90,7 +90,7 @@ Status gemm_without_product(const Launch<Gemm>& l) {
 }
 
 std::span<const Kernel<Gemm>> Gemm::kernels() {
-  static const Kernel<Gemm> list[] = {gemm_onednn_row(), gemm_openblas_row(), gemm_blocked_row()};
+  static const Kernel<Gemm> list[] = {gemm_onednn_row(), gemm_blocked_row()};
   return list;
 }
 

@@ -14,10 +14,9 @@
 // column j of op(b), c[i][j] and bias[j] only, so the row is batch invariant in m, n and batch, and deterministic for any
 // number of threads. f32 and f64 give the same bits with AVX2 and AVX-512. bf16 on processors with AVX512_BF16 treats
 // subnormal operands and sums as zero. NaN and infinities act as in the formula.
-// The rows gemm.cpu.onednn and gemm.cpu.openblas call their library with one thread on blocks of c that depend on the
-// shape alone: deterministic for any number of threads, not batch invariant. They stand first only where they were
-// measured faster, or when the preference names them (see gemm_tuning.hpp). OpenBLAS is called from one thread at a time,
-// because not every build of it is safe otherwise.
+// The row gemm.cpu.onednn calls its library with one thread on blocks of c that depend on the shape alone: deterministic
+// for any number of threads, not batch invariant. It stands first only where it was measured faster, or when the
+// preference names it (see gemm_tuning.hpp).
 //
 // Workspace: packed blocks of a and b, and sums where c cannot hold them.
 // Blocking after Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008.

@@ -1,4 +1,4 @@
-// gemm.cpu.onednn and gemm.cpu.openblas: a library multiplies, on fixed blocks of c and fixed ranges of k, with one thread
+// gemm.cpu.onednn: a library multiplies, on fixed blocks of c and fixed ranges of k, with one thread
 // per call, in an order that depends on the shape alone; so its bits cannot depend on the team. A block goes straight to c
 // where the product is all there is; otherwise to a worker's sums, from where the last step takes it.
 #include "baracuda/ops/gemm/gemm_rows.hpp"
@@ -35,18 +35,17 @@ struct State {
   LibraryShapes shapes;
   LibraryState library;
 };
-struct Matrix { const char* p; int64_t ld; };
-// A block as the library takes it: element (i, j) at p[i * row + j * col], `wide` (rows of the memory) by `dense` elements.
-// Copied to scratch where it does not lie like that.
-Matrix library_matrix(const char* p, int64_t row, int64_t col, int64_t wide, int64_t dense, bool dense_only, int64_t size, char* scratch) {
-  if (col == 1 && (wide == 1 || row == dense || (row > dense && !dense_only))) return {p, wide == 1 ? dense : row};
+// A dense block as the library takes it, `wide` rows of the memory by `dense` elements, from p[i * row + j * col]; copied to
+// scratch where it does not lie like that.
+const char* library_matrix(const char* p, int64_t row, int64_t col, int64_t wide, int64_t dense, int64_t size, char* scratch) {
+  if (col == 1 && (wide == 1 || row == dense)) return p;
   for (int64_t i = 0; i < wide; ++i) {
     const char* from = p + i * row * size;
     char* to = scratch + i * dense * size;
     if (col == 1) std::memcpy(to, from, size_t(dense * size));
     else for (int64_t j = 0; j < dense; ++j) std::memcpy(to + j * size, from + j * col * size, size_t(size));
   }
-  return {scratch, dense};
+  return scratch;
 }
 
 struct FirstFailure {
@@ -72,30 +71,28 @@ template <auto product> Status run_library(const Launch<Gemm>& l) {
   const int64_t in = int64_t(byte_size(d.dtype)), acc = int64_t(byte_size(gemm_accumulator(d)));
   const int64_t mb = kBlocking.mb, nb = kBlocking.nb, depth = kBlocking.depth;
   const int64_t rows = (d.m + mb - 1) / mb, columns = (d.n + nb - 1) / nb;
-  const bool dense_only = product().dense_only;
   const bool to_c = gemm_plain(d) && d.alpha == 1 && (d.beta == 0 || d.beta == 1) && d.out_dtype() == gemm_accumulator(d) &&
-                    whole.c_col == 1 && (dense_only ? columns == 1 && whole.c_row == d.n : whole.c_row >= d.n);
+                    whole.c_col == 1 && columns == 1 && whole.c_row == d.n;
   FirstFailure failure;
   parallel_for(batch * rows * columns, 1, l.threads, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end && !failure.failed; ++i) {
       const GemmProblem p = gemm_at(whole, d, l.args, i / (rows * columns));
       const int64_t i0 = i % rows * mb, j0 = i / rows % columns * nb, m = std::min(mb, d.m - i0), n = std::min(nb, d.n - j0);
       char* const sums = to_c ? p.c + (i0 * p.c_row + j0) * acc : scratch.sums + worker * scratch.sums_bytes;
-      const int64_t sums_row = to_c ? p.c_row : n;
       for (int64_t k0 = 0; k0 < p.k; k0 += depth) {
         const int64_t k = std::min(depth, p.k - k0);
         const char* const at_a = p.a.p + (i0 * p.a.outer + k0 * p.a.k) * in;
         const char* const at_b = p.b.p + (j0 * p.b.outer + k0 * p.b.k) * in;
         char *const a_copy = scratch.a + worker * scratch.a_bytes, *const b_copy = scratch.b + worker * scratch.b_bytes;
-        const Matrix a = d.trans_a ? library_matrix(at_a, p.a.k, p.a.outer, k, m, dense_only, in, a_copy)
-                                   : library_matrix(at_a, p.a.outer, p.a.k, m, k, dense_only, in, a_copy);
-        const Matrix b = d.trans_b ? library_matrix(at_b, p.b.outer, p.b.k, n, k, dense_only, in, b_copy)
-                                   : library_matrix(at_b, p.b.k, p.b.outer, k, n, dense_only, in, b_copy);
-        const LibraryBlock block{m, n, k, a.p, a.ld, b.p, b.ld, sums, sums_row, k0 > 0 || (to_c && d.beta == 1),
+        const char* const a = d.trans_a ? library_matrix(at_a, p.a.k, p.a.outer, k, m, in, a_copy)
+                                   : library_matrix(at_a, p.a.outer, p.a.k, m, k, in, a_copy);
+        const char* const b = d.trans_b ? library_matrix(at_b, p.b.outer, p.b.k, n, k, in, b_copy)
+                                   : library_matrix(at_b, p.b.k, p.b.outer, k, n, in, b_copy);
+        const LibraryBlock block{m, n, k, a, b, sums, k0 > 0 || (to_c && d.beta == 1),
                                  scratch.library + worker * scratch.library_bytes};
         if (Status s = product().run(state.library.get(), state.shapes, block); !s.ok()) return failure.set(std::move(s));
       }
-      if (!to_c) finish(gemm_finish_block(p, d, sums, sums_row, i0, j0, m, n));
+      if (!to_c) finish(gemm_finish_block(p, d, sums, n, i0, j0, m, n));
     }
   });
   return failure.status;
@@ -125,6 +122,5 @@ template <auto product, Backend backend, class... T> Kernel<Gemm> library_row(st
 }  // namespace
 
 Kernel<Gemm> gemm_onednn_row() { return library_row<onednn_product, Backend::onednn, float, bf16>("gemm.cpu.onednn"); }
-Kernel<Gemm> gemm_openblas_row() { return library_row<openblas_product, Backend::openblas, float, double>("gemm.cpu.openblas"); }
 
 }  // namespace baracuda

@@ -36,6 +36,5 @@ Status gemm_without_product(const Launch<Gemm>& l);
 
 Kernel<Gemm> gemm_blocked_row();
 Kernel<Gemm> gemm_onednn_row();
-Kernel<Gemm> gemm_openblas_row();
 
 }  // namespace baracuda

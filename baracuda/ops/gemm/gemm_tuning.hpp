@@ -58,12 +58,12 @@ constexpr GemmBlocking gemm_blocking(const TileKernel& t, int64_t m, int64_t n, 
   return g;
 }
 
-// Whether a library's row stands before gemm.cpu.blocked without being asked for. Measured on Zen 4, one thread, 14 shapes
-// (gemm.md): the blocked row is ahead of the better library or within 10 % of it, except for products of up to 8 rows, and it
-// is batch invariant; so it stands first from AVX2 on. Its portable unit reaches a third of the AVX2 one's rate.
+// Whether a library's row stands before gemm.cpu.blocked without being asked for. Measured on Zen 4 (gemm.md): the blocked row
+// is ahead of the library or near it, and it is batch invariant; so it stands first from AVX2 on. Its portable unit
+// reaches a third of the AVX2 one's rate.
 inline bool gemm_prefers_library(Isa isa) { return isa == Isa::portable; }
-// Blocks that a library computes with one call. Its scratch holds a copy of the operands where their strides are not
-// those of a row- or column-major matrix.
+// Blocks that a library computes with one call. Its scratch holds a copy of the operands where they are not
+// dense in that block.
 struct LibraryBlocking { int64_t mb = 256, nb = 512, depth = 1024; };
 
 }  // namespace baracuda
