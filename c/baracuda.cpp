@@ -95,7 +95,7 @@ Status arguments_of(const baracuda_arg* args, size_t count, Arguments& out) {
       case BARACUDA_INT: out.values.push_back({a.name, {}, a.number.i}); break;
       case BARACUDA_UINT: out.values.push_back({a.name, {}, a.number.u}); break;
       case BARACUDA_FLOAT: out.values.push_back({a.name, {}, a.number.f}); break;
-      default: return wrong(text("c: ", a.name, " has kind ", int(a.kind), ", which is none of 0 to 3"));
+      default: return wrong(text("c: ", a.name, " has kind ", a.kind, ", which is none of 0 to 3"));
     }
   }
   return {};

@@ -48,7 +48,7 @@ typedef enum baracuda_kind { BARACUDA_TENSORS = 0, BARACUDA_INT = 1, BARACUDA_UI
 /* An argument by name. Optional arguments that are absent are left out. */
 typedef struct baracuda_arg {
   const char* name;
-  baracuda_kind kind;
+  int32_t kind; /* a baracuda_kind */
   const DLTensor* const* tensors; /* one, or those of a list */
   size_t count;                   /* of tensors */
   const uint64_t* capacity;       /* null, or the bytes behind each tensor's `data`, which its elements must not leave */
