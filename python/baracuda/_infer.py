@@ -1,0 +1,78 @@
+"""What a call of an op tells about its descriptor: fields that follow from the tensors that are given.
+
+The rules that hold for every op: `dtype` is that of x, else of the first tensor of floats, else of the first; `shape` is
+that of x, else of the first tensor; a list of integers with the name of an argument is its shape; NAME_dtype is the dtype of the argument NAME. The table holds
+the ops whose fields are sizes. A field that is given always wins.
+"""
+
+ALIASES = {"index_dtype": "indices", "target_dtype": "target", "grad_dtype": "grads", "weight_dtype": "weight", "bias_dtype": "bias",
+           "w_dtype": "w", "params_dtype": "params"}
+
+
+def _gemm(t, f):
+    a, b = t["a"][1], t["b"][1]
+    ta, tb = f.get("trans_a", False), f.get("trans_b", False)
+    out = {"batch": a[:-2], "m": a[-1 if ta else -2], "k": a[-2 if ta else -1], "n": b[-2 if tb else -1]}
+    if "bias" in t:
+        out["bias"] = "row"
+    return out
+
+
+def _table(t, f):
+    return {"vocabulary": t["weight"][1][0], "width": t["weight"][1][1]} if "weight" in t else {"width": t["dy"][1][-1]}
+
+
+def _cross_entropy(t, f):
+    return {"tokens": t["logits"][1][0], "classes": t["logits"][1][1]}
+
+
+def _fused_loss(t, f):
+    return {"tokens": t["x"][1][0], "hidden": t["x"][1][1], "classes": t["w"][1][0], "bias": "bias" in t}
+
+
+def _attention(t, f):
+    q, k, v = t["q"][1], t["k"][1], t["v"][1]
+    if len(q) == 3:  # varlen: q_len and k_len are the caller's
+        out = {"varlen": True, "total_q": q[0], "heads": q[1], "head_dim": q[2], "total_k": k[0], "kv_heads": k[1], "head_dim_v": v[2]}
+        if "cu_seqlens_q" in t:
+            out["batch"] = t["cu_seqlens_q"][1][0] - 1
+    else:
+        out = {"batch": q[0], "heads": q[1], "q_len": q[2], "head_dim": q[3], "kv_heads": k[1], "k_len": k[2], "head_dim_v": v[3]}
+    if "bias" in t:
+        out["bias_shape"] = t["bias"][1]
+    if "alibi_slopes" in t:
+        out["alibi"] = True
+    return out
+
+
+def _kv_cache(t, f):
+    k, cache = t["k"][1], t["k_cache"][1]
+    return {"batch": k[0], "heads": k[1], "tokens": k[2], "head_dim": k[3], "value_dim": t["v"][1][3], "capacity": cache[2]}
+
+
+TABLE = {"gemm": _gemm, "embedding": _table, "embedding_backward": _table, "cross_entropy": _cross_entropy,
+         "cross_entropy_backward": _cross_entropy, "fused_linear_cross_entropy": _fused_loss, "flash_sdpa": _attention,
+         "flash_sdpa_backward": _attention, "kv_cache_append": _kv_cache}
+
+
+def fields(op, tensors, given):
+    """op: the registry's entry; tensors: {argument: (dtype, shape)}; given: the fields of the call."""
+    known = {f["name"]: f for f in op["fields"]}
+    found = {}
+    first = next(iter(tensors.values()), None)
+    if first:
+        found["dtype"] = tensors["x"][0] if "x" in tensors else next((t for t, _ in tensors.values() if "f" in t), first[0])
+        found["shape"] = tensors.get("x", first)[1]
+    for name in known:
+        if name in tensors and known[name]["type"] == "ints":
+            found[name] = tensors[name][1]
+        if name.endswith("_dtype"):
+            source = ALIASES.get(name, name[:-len("_dtype")])
+            if source in tensors:
+                found[name] = tensors[source][0]
+    if op["name"] in TABLE:
+        try:
+            found.update(TABLE[op["name"]](tensors, given))
+        except (IndexError, KeyError):
+            pass  # a rank that is wrong: the op's own words are better
+    return {key: value for key, value in found.items() if key in known and key not in given}

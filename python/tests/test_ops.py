@@ -1,0 +1,134 @@
+"""The functions of baracuda.ops against numpy, on random shapes and strides, and their making from the registry."""
+import baracuda
+import numpy as np
+import pytest
+from baracuda import _names, ops
+
+rng = np.random.default_rng(7)
+
+
+def random_view(shape, dtype=np.float32):
+    """Random values under random strides: permuted, flipped or cut from something larger."""
+    order = rng.permutation(len(shape))
+    big = rng.standard_normal([shape[i] + int(rng.integers(3)) for i in order]).astype(dtype)
+    view = big[tuple(slice(0, shape[i]) for i in order)].transpose(np.argsort(order))
+    return view[tuple(slice(None, None, -1 if rng.integers(3) == 0 else 1) for _ in shape)]
+
+
+SHAPES = [(), (1,), (0,), (5,), (3, 4), (2, 0, 3), (2, 3, 5), (7, 1, 2, 3), (33, 65)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_elementwise(shape):
+    x = random_view(shape)
+    for name, numpy in {"abs": np.abs, "neg": np.negative, "square": np.square, "sqrt": lambda v: np.sqrt(v)}.items():
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(getattr(ops, name)(x), numpy(x))
+    for name, numpy in {"exp": np.exp, "tanh": np.tanh}.items():
+        np.testing.assert_allclose(getattr(ops, name)(x), numpy(x.astype(np.float64)), rtol=1e-6)
+    a, b = random_view(shape, np.float64), random_view(shape, np.float64)
+    np.testing.assert_array_equal(ops.mul(a, b), a * b)
+    np.testing.assert_array_equal(ops.scale_add(a, b, alpha=2, beta=-1), 2 * a - b)
+
+
+@pytest.mark.parametrize("a,b", [((3, 1), (1, 4)), ((), (2, 3)), ((5, 1, 2), (3, 1)), ((0, 1), (1, 4))])
+def test_broadcasting_and_its_gradient(a, b):
+    x, y = random_view(a), random_view(b)
+    z = ops.add(x, y)
+    np.testing.assert_array_equal(z, x + y)
+    dx, dy = ops.add_backward(z, da=True, db=True, a=x, b=y)
+    assert dx.shape == a and dy.shape == b
+    for got, shape in ((dx, a), (dy, b)):
+        lead = z.sum(axis=tuple(range(z.ndim - len(shape))))
+        want = lead.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True).reshape(shape)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_products():
+    a, b = random_view((3, 4, 5)), random_view((3, 5, 6))
+    np.testing.assert_allclose(ops.gemm(a, b), a @ b, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(ops.gemm(a, np.ascontiguousarray(b.transpose(0, 2, 1)), trans_b=True, alpha=2), 2 * (a @ b), rtol=1e-5, atol=1e-5)
+    c = np.ones((3, 4, 6), np.float32)
+    bias = random_view((6,))
+    assert ops.gemm(a, b, c, beta=1, bias=bias) is c
+    np.testing.assert_allclose(c, a @ b + 1 + bias, rtol=1e-5, atol=1e-5)
+
+
+def test_optional_outputs():
+    x, w = rng.standard_normal((4, 8)).astype(np.float32), np.ones(8, np.float32)
+    y = ops.rms_norm(x, weight=w)
+    both = ops.rms_norm(x, weight=w, rstd=True)
+    np.testing.assert_array_equal(both[0], y)
+    np.testing.assert_allclose(both[1], 1 / np.sqrt((x.astype(np.float64) ** 2).mean(-1) + 1e-6), rtol=1e-6)
+    with pytest.raises(baracuda.InvalidProblem, match="residual_out is given, but no residual"):
+        ops.rms_norm(x, weight=w, residual_out=True)
+
+
+def test_losses_and_tables():
+    logits, target = rng.standard_normal((5, 7)).astype(np.float32), np.array([0, 6, 3, -100, 2])
+    loss = ops.cross_entropy(logits, target)
+    p = logits.astype(np.float64)
+    lse = np.log(np.exp(p).sum(-1))
+    want = np.mean([lse[i] - p[i, t] for i, t in enumerate(target) if t >= 0])
+    assert loss.shape == () and abs(float(loss) - want) < 1e-6
+    per_row = ops.cross_entropy(logits, target.astype(np.int32), reduction="none")
+    assert per_row.shape == (5,) and per_row[3] == 0
+    table = rng.standard_normal((9, 4)).astype(np.float32)
+    ids = np.array([[1, 8], [0, 3]], np.int32)
+    np.testing.assert_array_equal(ops.embedding(ids, table), table[ids])
+    q, k = rng.standard_normal((1, 2, 3, 8)).astype(np.float32), rng.standard_normal((1, 1, 4, 8)).astype(np.float32)
+    y, s = ops.flash_sdpa(q, k, k, lse=True)
+    scores = (q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2)) / np.sqrt(8)
+    np.testing.assert_allclose(s, np.log(np.exp(scores).sum(-1)), rtol=1e-5)
+    np.testing.assert_allclose(y, np.exp(scores - np.log(np.exp(scores).sum(-1))[..., None]) @ k, rtol=1e-4, atol=1e-5)
+
+
+def test_without_inputs():
+    y = ops.random_uniform(shape=(1000,), seed=5, lo=2, hi=3)
+    assert y.min() >= 2 and y.max() < 3
+    np.testing.assert_array_equal(y[500:], ops.random_uniform(shape=(500,), seed=5, offset=500, lo=2, hi=3))
+    np.testing.assert_array_equal(ops.fill(shape=(2, 3), dtype=np.int16, value=-3), np.full((2, 3), -3, np.int16))
+    assert ops.cast(np.array([1.9, -1.9, np.nan], np.float32), to="i32").tolist() == [1, -1, 0]
+
+
+def test_lists_of_tensors():
+    params, grads = [np.ones(3, np.float32), np.ones((2, 2), np.float32)], [np.full(3, 2, np.float32), np.zeros((2, 2), np.float32)]
+    m, v = [np.zeros_like(p) for p in params], [np.zeros_like(p) for p in params]
+    ops.adamw(params, grads, m, v, step=1, lr=0.1, weight_decay=0.0)
+    np.testing.assert_allclose(params[0], 0.9, rtol=1e-5)
+    np.testing.assert_array_equal(params[1], 1)
+    assert abs(float(ops.global_norm(grads)) - np.sqrt(12)) < 1e-6
+
+
+def test_wrong_calls_are_python_errors():
+    with pytest.raises(TypeError, match=r"exp\(\) has no argument or field 'knd'; fields: .*shape; arguments: x y"):
+        ops.exp(np.ones(2, np.float32), knd=1)
+    with pytest.raises(TypeError, match=r"exp\(\) takes 1 tensors \(x\), got 2"):
+        ops.exp(np.ones(2), np.ones(2))
+    with pytest.raises(TypeError, match="two values for x"):
+        ops.exp(np.ones(2), x=np.ones(2))
+    with pytest.raises(baracuda.InvalidProblem, match="do not broadcast"):
+        ops.add(np.ones(2), np.ones(3))
+
+
+def test_plans_are_kept():
+    ops.exp(np.ones(3, np.float32))
+    hits = ops._plan.cache_info().hits
+    ops.exp(np.zeros(3, np.float32))
+    assert ops._plan.cache_info().hits == hits + 1
+
+
+def test_every_op_has_a_function():
+    for op in ops.REGISTRY:
+        f = getattr(ops, _names.safe(op["name"]))
+        assert op["summary"] in f.__doc__
+    assert set(ops.__all__) == set(_names.functions(ops.REGISTRY))
+    assert baracuda.op_names() == [op["name"] for op in ops.REGISTRY]
+
+
+def test_names():
+    def op(name, *kinds):
+        return {"name": name, "fields": [{"name": "kind", "values": list(kinds)}], "args": []}
+    table = _names.functions([op("a", "x", "and", "b"), op("a_backward", "x"), op("b", "y"), op("c", "y")])
+    assert sorted(table) == ["a", "a_backward", "and_", "b", "c", "x", "x_backward"]
+    assert table["and_"][1] == "and" and table["b"][1] is None
