@@ -67,6 +67,14 @@ template <class T, int N> BARACUDA_HD typename Pack<float, N>::Bits half_bits(Pa
     return r | ((u >> 16) & 0x8000);
   }
 }
+#if BARACUDA_VECTOR_BYTES == 64
+BARACUDA_HD __m256i bf16_bits(__m512 x) {  // half_bits<bf16> in two thirds of the operations
+  const __m512i u = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+  const __m512i r = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd);
+  const __m512i quiet = _mm512_mask_or_epi32(r, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), u, _mm512_set1_epi32(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(quiet, 16));
+}
+#endif
 template <class T, int N> BARACUDA_HD void store(T* p, Pack<Acc<T>, N> x) {
   if constexpr (N == 1) {
     if constexpr (kIsHalf<T>) *p = from_float<T>(x.v);
@@ -76,7 +84,7 @@ template <class T, int N> BARACUDA_HD void store(T* p, Pack<Acc<T>, N> x) {
   else if constexpr (Pack<float, N>::kVector && kIsF16<T>)  // 0: to nearest even
     _mm256_storeu_si256((__m256i*)p, _mm512_cvtps_ph(__m512(x.v), 0));
   else if constexpr (Pack<float, N>::kVector)
-    _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(__m512i(half_bits<T>(x))));
+    _mm256_storeu_si256((__m256i*)p, bf16_bits(__m512(x.v)));
 #elif BARACUDA_VECTOR_BYTES == 32
   else if constexpr (Pack<float, N>::kVector && kIsF16<T>) _mm_storeu_si128((__m128i*)p, _mm256_cvtps_ph(__m256(x.v), 0));
 #endif

@@ -1,6 +1,9 @@
 #include "baracuda/ops/copy/copy.hpp"
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include "baracuda/host/move.hpp"
+#include "baracuda/host/past.hpp"
 #include "baracuda/ops/copy/cast_cpu.hpp"
 #include "baracuda/ops/elementwise/map.hpp"
 
@@ -24,8 +27,7 @@ Status run_cast(const Launch<Cast>& l) {
   return {};
 }
 
-// --- copy: rows are copied whole where both sides have them; where x runs along another axis than y, tiles of 32 x 32
-// elements, so that every cache line that is touched is used up while it is near.
+// --- copy: rows are copied whole where both sides have them; where x runs along another axis than y, blocks are transposed.
 struct Bytes16 { uint64_t a, b; };
 template <class F> Status with_element(DType t, F f) {
   switch (byte_size(t)) {
@@ -37,14 +39,10 @@ template <class F> Status with_element(DType t, F f) {
   }
   return {};
 }
-constexpr int64_t kTile = 32;
-template <class T> void transpose_tile(const T* __restrict x, T* __restrict y, int64_t rows, int64_t columns, int64_t x_step, int64_t y_step) {
-  T tile[kTile][kTile];  // x runs along rows, y along columns
-  for (int64_t j = 0; j < columns; ++j)
-    for (int64_t i = 0; i < rows; ++i) tile[i][j] = x[j * x_step + i];
-  for (int64_t i = 0; i < rows; ++i) std::memcpy(y + i * y_step, tile[i], size_t(columns) * sizeof(T));
-}
-template <class T> void copy_strided(const MapWalk& m, int threads) {
+constexpr int64_t kShortRow = 2048;
+constexpr int64_t kBlockRows = 256, kBlockColumns = 64;  // x is read in stretches of kBlockRows
+template <class T> void copy_strided(const MapWalk& m, bool past, int threads) {
+  const MoveKernels& move = BARACUDA_ISA_PICK(move_kernels);
   const auto& w = m.w;
   const T* x = reinterpret_cast<const T*>(m.data[0]);
   T* y = reinterpret_cast<T*>(m.data[1]);
@@ -53,25 +51,45 @@ template <class T> void copy_strided(const MapWalk& m, int threads) {
   for (int i = 0; i < w.rank - 1; ++i)
     if (w.stride[0][i] == 1 && x_step != 1 && y_step == 1) along = i;
   if (along >= 0) {
-    const int64_t rows = w.extent[along], columns = w.inner, tiles_r = (rows + kTile - 1) / kTile, tiles_c = (columns + kTile - 1) / kTile;
-    parallel_for(w.rows / rows * tiles_r * tiles_c, 16, threads, [&](int64_t begin, int64_t end, int) {
+    const int64_t rows = w.extent[along], columns = w.inner, tiles_r = (rows + kBlockRows - 1) / kBlockRows,
+                  tiles_c = (columns + kBlockColumns - 1) / kBlockColumns;
+    const auto transpose = move.transpose[std::countr_zero(sizeof(T))];
+    parallel_for(w.rows / rows * tiles_r * tiles_c, 1, threads, [&](int64_t begin, int64_t end, int) {
       for (int64_t u = begin; u < end; ++u) {
-        const int64_t r = u / tiles_c % tiles_r * kTile, c = u % tiles_c * kTile;
+        const int64_t r = u / tiles_c % tiles_r * kBlockRows, c = u % tiles_c * kBlockColumns;
         int64_t rest = u / tiles_c / tiles_r, at[2] = {r + c * x_step, r * w.stride[1][along] + c};
         for (int i = w.rank - 2; i >= 0; --i) {
           if (i == along) continue;
           for (int k = 0; k < 2; ++k) at[k] += rest % w.extent[i] * w.stride[k][i];
           rest /= w.extent[i];
         }
-        transpose_tile(x + at[0], y + at[1], std::min(kTile, rows - r), std::min(kTile, columns - c), x_step, w.stride[1][along]);
+        transpose(x + at[0], y + at[1], std::min(kBlockRows, rows - r), std::min(kBlockColumns, columns - c), x_step, w.stride[1][along], past);
       }
+    });
+    return;
+  }
+  if (w.rank > 1 && w.inner < kShortRow && x_step == 1 && y_step == 1) {  // of the last two axes at once: a row's place costs more than a short row
+    const int64_t middle = w.extent[w.rank - 2], x_pitch = w.stride[0][w.rank - 2], y_pitch = w.stride[1][w.rank - 2];
+    const int64_t most = std::max<int64_t>(1, kPiece / w.inner), pieces = (middle + most - 1) / most, grain = std::max<int64_t>(1, most / middle);
+    const int64_t bytes = w.inner * int64_t(sizeof(T));
+    parallel_for(w.rows / middle * pieces, grain, threads, [&](int64_t begin, int64_t end, int) {
+      for (int64_t u = begin; u < end; ++u) {
+        const int64_t first = u % pieces * most, stop = std::min(middle, first + most);
+        int64_t at[kMapOperands];
+        w.offsets(u / pieces * middle + first, at);
+        for (int64_t r = first; r < stop; ++r, at[0] += x_pitch, at[1] += y_pitch)
+          if (past) move.copy_past(y + at[1], x + at[0], bytes);
+          else std::memmove(y + at[1], x + at[0], size_t(bytes));
+      }
+      if (past) past_fence();
     });
     return;
   }
   for_each_piece(w, threads, [&](const int64_t (&at)[kMapOperands], int64_t, int64_t n) {
     const T* from = x + at[0];
     T* to = y + at[1];
-    if (x_step == 1 && y_step == 1) std::memmove(to, from, size_t(n) * sizeof(T));
+    if (past && x_step == 1 && y_step == 1) move.copy_past(to, from, n * int64_t(sizeof(T))), past_fence();
+    else if (x_step == 1 && y_step == 1) std::memmove(to, from, size_t(n) * sizeof(T));
     else for (int64_t i = 0; i < n; ++i) to[i * y_step] = from[i * x_step];
   });
 }
@@ -79,7 +97,8 @@ Status run_copy(const Launch<Copy>& l) {
   const MapOperand x = MapOperand::of(l.args.x), y = MapOperand::of(l.args.y);
   MapWalk m;
   m.init(l.desc.shape, {&x, 1}, {&y, 1});
-  return with_element(l.desc.dtype, [&]<class T>(T) { copy_strided<T>(m, l.threads); });
+  const bool past = past_caches(l.args.y, l.args.x.data);
+  return with_element(l.desc.dtype, [&]<class T>(T) { copy_strided<T>(m, past, l.threads); });
 }
 
 Status run_fill(const Launch<Fill>& l) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include "baracuda/host/isa.hpp"
+#include "baracuda/testing/large.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
 namespace baracuda {
@@ -199,6 +200,32 @@ TEST(Copy, Refusals) {
   back.shape = {4}, head.shape = {4}, back.strides = {2};
   expect_refused(run_plan<Copy>({DType::f32, {4}}, {head, back}), Code::invalid_problem, {"y overlaps x"});
   expect_refused(run_plan<Cast>({DType::f32, DType::f64, {4}}, {head, TensorView::dense(x.view().data, DType::f64, {4})}), Code::invalid_problem, {"y overlaps x"});
+}
+
+TEST(Copy, LargerThanTheCaches) {
+  const Shape shape{2, 1733, 4096};
+  for (DType t : {DType::u8, DType::bf16, DType::f32, DType::f64}) {
+    const Shape s = t == DType::u8 ? Shape{4, 1733, 4096} : t == DType::f64 ? Shape{1, 1733, 4096} : shape;
+    Large x(t, s), dense(t, s), off(t, s, 1), turned(t, {s[0], 4096, 1733}), back(t, s);
+    ASSERT_EQ(past_caches(dense, x.view().data), s.numel() * int64_t(byte_size(t)) >= kPastCaches);
+    std::memset(dense.view().data, 0xff, size_t(s.numel()) * byte_size(t));
+    std::memset(back.view().data, 0xff, size_t(s.numel()) * byte_size(t));
+    ASSERT_OK(run_plan<Copy>({t, s}, {x, dense}));
+    EXPECT_TRUE(dense.same_bits(x)) << name(t);
+    ASSERT_OK(run_plan<Copy>({t, s}, {x, off}));
+    EXPECT_TRUE(off.same_bits(x)) << name(t);
+    TensorView from = x, to = turned;  // turned and turned back; a few elements by hand
+    from.shape = turned.view().shape, from.strides = {1733 * 4096, 1, 4096};
+    ASSERT_OK(run_plan<Copy>({t, from.shape}, {from, turned}));
+    const size_t size = byte_size(t);
+    for (int64_t i = 0; i < s.numel(); i += 7919) {
+      const int64_t b = i / (1733 * 4096), r = i / 4096 % 1733, c = i % 4096;
+      ASSERT_EQ(std::memcmp(x.view().as<char>() + size_t(i) * size, turned.view().as<char>() + size_t((b * 4096 + c) * 1733 + r) * size, size), 0) << name(t) << " " << i;
+    }
+    to.shape = s, to.strides = {1733 * 4096, 1, 1733};
+    ASSERT_OK(run_plan<Copy>({t, s}, {to, back}));
+    EXPECT_TRUE(back.same_bits(x)) << name(t);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "baracuda/ops/embedding/embedding.hpp"
 #include <cstring>
+#include "baracuda/host/move.hpp"
+#include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
 #include "baracuda/ops/embedding/embedding_cpu.hpp"
 
@@ -53,6 +55,8 @@ Status run_forward(const Launch<Embedding>& l) {
   const RowWalk<2> walk(d.indices, {&indices, &y});
   const int64_t size = int64_t(byte_size(d.dtype)), row = d.width * size, weight_pitch = weight.strides[0] * size;
   const char* table = weight.as<char>();
+  const bool past = past_caches(y, nullptr);
+  const auto copy_past = BARACUDA_ISA_PICK(move_kernels).copy_past;
   parallel_for(walk.rows, d.width < kPiece ? kPiece / d.width : 1, l.threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[2], int64_t, int64_t n) {
       for (int64_t i = 0; i < n; ++i) {
@@ -61,10 +65,13 @@ Status run_forward(const Launch<Embedding>& l) {
             for (int64_t b = 0; b < std::min(row, kAheadBytes); b += 64) __builtin_prefetch(table + next * weight_pitch + b);
         const int64_t v = read_index(indices, o[0] + i * walk.pitch(0));
         char* to = y.as<char>() + (o[1] + i * walk.pitch(1)) * size;
-        if (v >= 0 && v < d.vocabulary) std::memcpy(to, table + v * weight_pitch, size_t(row));
+        if (v >= 0 && v < d.vocabulary)
+          if (past) copy_past(to, table + v * weight_pitch, row);
+          else std::memcpy(to, table + v * weight_pitch, size_t(row));
         else fill_nan(d.dtype, to, d.width);
       }
     });
+    if (past) past_fence();
   });
   return {};
 }
@@ -105,15 +112,20 @@ Status run_backward(const Launch<EmbeddingBackward>& l) {
   each([&](int64_t v, int64_t row) { s.at[s.first[v + 1]++] = row; });
 
   const EmbeddingKernels& kernels = BARACUDA_ISA_PICK(embedding_kernels);
+  const bool past = past_caches(dweight, nullptr);
+  const auto zero_past = BARACUDA_ISA_PICK(move_kernels).zero_past;
   const auto sum = (dweight.dtype == d.dtype ? kernels.same : kernels.f32)[d.dtype];
   const int64_t size = int64_t(byte_size(dweight.dtype)), pitch = dweight.strides[0] * size;
   parallel_for(d.vocabulary, kRowBlock, l.threads, [&](int64_t begin, int64_t end, int) {
     for (int64_t v = begin; v < end; ++v) {
       char* out = dweight.as<char>() + v * pitch;
       const int64_t count = s.first[v + 1] - s.first[v];
-      if (count == 0 && !d.accumulate) std::memset(out, 0, size_t(d.width * size));
+      if (count == 0 && !d.accumulate)
+        if (past) zero_past(out, d.width * size);
+        else std::memset(out, 0, size_t(d.width * size));
       else if (count > 0 && count <= kHot) sum({dy.data, s.at + s.first[v], count, s.first[d.vocabulary] - s.first[v], out, 0, d.width, d.accumulate});
     }
+    if (past) past_fence();
   });
   const int64_t pieces = (d.width + kHotColumns - 1) / kHotColumns;
   parallel_for(hot * pieces, 1, l.threads, [&](int64_t begin, int64_t end, int) {

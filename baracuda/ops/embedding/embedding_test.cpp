@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <cmath>
 #include "baracuda/host/isa.hpp"
+#include "baracuda/testing/large.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
 namespace baracuda {
@@ -256,6 +257,24 @@ TEST(Embedding, RefusesDescriptors) {
   const Tensor ids(DType::i64, {2}, {0, 1}), weight = Tensor::normal(DType::f32, {3, 4}, 1, 0, 1, Layout::transposed);
   Tensor y(DType::f32, {2, 4});
   expect_refused(run_plan<Embedding>({DType::f32, 3, 4, {2}}, {ids, weight, y}), Code::unsupported, {"weight has stride 3", "last axis"});
+}
+
+TEST(Embedding, LargerThanTheCaches) {
+  for (DType t : {DType::f32, DType::bf16}) {
+    const int64_t width = 96, n = t == DType::f32 ? 66000 : 132000;
+    Large weight(t, {n, width}), y(t, {n, width}), off(t, {n, width}, 1);
+    std::vector<int64_t> indices(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) indices[size_t(i)] = i * 7 % (2 * n) - 3;  // some out of range, half of the table not named
+    const TensorView at = TensorView::dense(indices.data(), DType::i64, {n});
+    EXPECT_TRUE(past_caches(y, weight.view().data));
+    ASSERT_OK(run_plan<Embedding>({t, n, width, {n}}, {at, weight, y}));
+    ASSERT_OK(run_plan<Embedding>({t, n, width, {n}}, {at, weight, off}));
+    EXPECT_TRUE(y.same_bits(off)) << name(t);
+    const EmbeddingBackwardDescriptor d{.dtype = t, .vocabulary = n, .width = width, .indices = {n}};
+    ASSERT_OK(run_plan<EmbeddingBackward>(d, {weight, at, y}));
+    ASSERT_OK(run_plan<EmbeddingBackward>(d, {weight, at, off}));
+    EXPECT_TRUE(y.same_bits(off)) << name(t);
+  }
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ constexpr int kBlock = 256;
 template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& p, F f) {
   constexpr int N = kLanes<Acc<T>>;
   alignas(64) T buffer[kIn + kOut][kBlock] = {};
+  bool past[kOut];
   for (int64_t i = 0; i < p.n; i += kBlock) {
     const int m = p.n - i < kBlock ? int(p.n - i) : kBlock;
     const T* in[kIn];
@@ -27,13 +28,16 @@ template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& 
     for (int k = 0; k < kOut; ++k) {
       const bool direct = p.out[k] && p.out_stride[k] == 1 && m == kBlock;
       out[k] = direct ? static_cast<T*>(p.out[k]) + i : buffer[kIn + k];
+      past[k] = direct && p.past;
     }
     for (int j = 0; j < kBlock; j += N) {
       if (j >= m) break;
       Pack<Acc<T>, N> x[kIn], y[kOut];
       for (int k = 0; k < kIn; ++k) x[k] = load<N>(in[k] + j);
       f(x, y);
-      for (int k = 0; k < kOut; ++k) store<T, N>(out[k] + j, y[k]);
+      for (int k = 0; k < kOut; ++k)
+        if (past[k]) store_past<T, N>(out[k] + j, y[k]);
+        else store<T, N>(out[k] + j, y[k]);
     }
     for (int k = 0; k < kOut; ++k)
       if (p.out[k] && out[k] == buffer[kIn + k]) {
@@ -41,6 +45,7 @@ template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& 
         for (int j = 0; j < m; ++j) to[j * p.out_stride[k]] = buffer[kIn + k][j];
       }
   }
+  if (p.past) store_past_fence();
 }
 template <class Act, class T> void forward(const GatedPiece& p) {
   map_piece<T, 2, 1>(p, [](const auto* x, auto* y) { y[0] = gated::Gate<Act>::fwd(x[0], x[1]); });

@@ -10,6 +10,7 @@ struct GatedPiece {
   const void* in[3];      // forward: gate up; backward: dy gate up
   void* out[2];           // forward: y; backward: dgate dup, null where not wanted
   int64_t in_stride[3], out_stride[2], n;
+  bool past;              // write past the caches
 };
 struct GatedKernels {
   ByDType<void (*)(const GatedPiece&)> forward[kGatedKinds], backward[kGatedKinds];

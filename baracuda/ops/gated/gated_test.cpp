@@ -3,6 +3,7 @@
 #include "baracuda/host/isa.hpp"
 #include "baracuda/math/dual.hpp"
 #include "baracuda/ops/gated/gated_math.hpp"
+#include "baracuda/testing/large.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
 namespace baracuda {
@@ -178,6 +179,22 @@ TEST(Gated, SameBitsOnEveryInstructionSet) {
     EXPECT_TRUE(y.same_bits(want)) << name(set);
   }
   limit_isa(best);
+}
+
+TEST(Gated, LargerThanTheCaches) {
+  for (DType t : {DType::f32, DType::bf16}) {
+    const Shape shape{t == DType::f32 ? 6500001 : 13000001};
+    Large dy(t, shape), gate(t, shape), up(t, shape), y(t, shape), off(t, shape, 1), dgate(t, shape), dup(t, shape);
+    EXPECT_TRUE(past_caches(y, gate.view().data));
+    ASSERT_OK(run_plan<Gated>({GatedKind::reglu, t, shape}, {gate, up, y}));
+    ASSERT_OK(run_plan<Gated>({GatedKind::reglu, t, shape}, {gate, up, off}));
+    EXPECT_TRUE(y.same_bits(off)) << name(t);
+    ASSERT_OK(run_plan<GatedBackward>({GatedKind::reglu, t, shape}, {dy, gate, up, dgate, dup}));
+    ASSERT_OK(run_plan<GatedBackward>({GatedKind::reglu, t, shape}, {dy, gate, up, off, {}}));
+    EXPECT_TRUE(dgate.same_bits(off)) << name(t);
+    ASSERT_OK(run_plan<GatedBackward>({GatedKind::reglu, t, shape}, {dy, gate, up, {}, off}));
+    EXPECT_TRUE(dup.same_bits(off)) << name(t);
+  }
 }
 
 }  // namespace

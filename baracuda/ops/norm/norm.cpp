@@ -1,6 +1,7 @@
 #include "baracuda/ops/norm/norm.hpp"
 #include <cmath>
 #include <cstring>
+#include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
 #include "baracuda/math/half.hpp"
 #include "baracuda/ops/norm/norm_cpu.hpp"
@@ -83,10 +84,11 @@ Status run_forward(const Launch<RmsNorm>& l) {
   prepare_weight(d, a.weight, weight, l.threads);
   const RowWalk<5> walk(outer_axes(d.shape), {&a.x, &a.residual, &a.y, &a.residual_out, &a.rstd});
   const auto kernel = BARACUDA_ISA_PICK(norm_kernels).forward[d.dtype];
+  const bool past = a.y.data != a.x.data && (a.residual.absent() || !a.residual_out.absent()) && past_caches(a.y, a.residual.data);
   parallel_for(walk.rows, n < kPiece ? kPiece / n : 1, l.threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[5], int64_t, int64_t rows) {
       kernel({at(a.x, o[0]), at(a.residual, o[1]), at(a.y, o[2]), at(a.residual_out, o[3]), at(a.rstd, o[4]), weight, walk.pitch(0),
-              walk.pitch(1), walk.pitch(2), walk.pitch(3), walk.pitch(4), rows, n, d.eps, d.cast == NormCast::before_weight});
+              walk.pitch(1), walk.pitch(2), walk.pitch(3), walk.pitch(4), rows, n, d.eps, d.cast == NormCast::before_weight, past});
     });
   });
   return {};
@@ -121,6 +123,7 @@ Status run_backward(const Launch<RmsNormBackward>& l) {
   const int64_t row_bytes = n * int64_t(byte_size(accumulator(d.dtype)));
   if (blocks) {
     prepare_weight(d, a.weight, weight, l.threads);
+    const bool past = a.dx.data != a.dy.data && a.dx.data != a.dresidual_out.data && past_caches(a.dx, a.x.data);
     const RowWalk<5> walk(outer_axes(d.shape), {&a.dy, &a.x, &a.dresidual_out, &a.rstd, &a.dx});
     parallel_for(walk.rows, block, l.threads, [&](int64_t begin, int64_t end, int) {
       void* dweight = wanted ? partial + begin / block * row_bytes : nullptr;
@@ -128,7 +131,7 @@ Status run_backward(const Launch<RmsNormBackward>& l) {
       walk.runs(begin, end, [&](const int64_t (&o)[5], int64_t, int64_t rows) {
         kernels.backward[d.dtype]({at(a.dy, o[0]), at(a.x, o[1]), at(a.dresidual_out, o[2]), at(a.rstd, o[3]), at(a.dx, o[4]), dweight, weight,
                                    walk.pitch(0), walk.pitch(1), walk.pitch(2), walk.pitch(3), walk.pitch(4), rows, n, d.eps,
-                                   d.cast == NormCast::before_weight});
+                                   d.cast == NormCast::before_weight, past});
       });
     });
   }

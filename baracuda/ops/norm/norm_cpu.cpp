@@ -17,6 +17,10 @@ template <int N, class T> BARACUDA_HD void put(T* p, Pack<Acc<T>, N> v, int coun
   if (count == N) store<T, N>(p, v);
   else store_tail<T, N>(p, v, count & (N - 1));
 }
+template <int N, class T> BARACUDA_HD void put(T* p, Pack<Acc<T>, N> v, int count, bool past) {
+  if (count == N && past) store_past<T, N>(p, v);
+  else put<N>(p, v, count);
+}
 template <class T, int N> BARACUDA_HD Pack<Acc<T>, N> rounded_to(Pack<Acc<T>, N> v) {
   if constexpr (!kIsHalf<T>) return v;
   else if constexpr (!kIsF16<T>) return Pack<float, N>::from_bits(half_bits<T>(v) << 16);
@@ -110,6 +114,11 @@ template <class A, class F, int... K> BARACUDA_HD double sum_products(int64_t n,
 template <class A, class F> BARACUDA_HD double sum_products(int64_t n, F f) {
   return sum_products<A>(n, f, std::make_integer_sequence<int, RowSum<A>::kPacks>{});
 }
+// While a row is written the next one is fetched: writing leaves the memory's way in idle. Longer rows would push each other out.
+constexpr int64_t kFetched = 65536;
+template <class T> BARACUDA_HD const T* row_to_fetch(const T* x, int64_t pitch, bool last, int64_t n) {
+  return last || n * int64_t(sizeof(T)) > kFetched ? x : x + pitch;
+}
 // f(first element, lanes used) over a row.
 template <int N, class F> BARACUDA_HD void each_pack(int64_t n, F f) {
   int64_t i = 0;
@@ -156,19 +165,24 @@ template <class T, bool kResidual> void forward_row(const RmsNormRows& p, int64_
   const A rstd = A(inverse_rms<T>(squares, h, n, p.eps));
   if (p.rstd) static_cast<A*>(p.rstd)[r * p.rstd_pitch] = rstd;
   const V scale = V::of(rstd - Raw<A, N>{});
+  const bool past = p.past;
+  const T* next = row_to_fetch(x, p.x_pitch, r + 1 == p.rows, n);
   if (p.cast_first)
     each_pack<N>(n, [&](int64_t i, int count) __attribute__((always_inline)) {
-      put<N>(y + i, rounded_to<T>(get<N>(h + i, count) * scale) * get<N>(w + i, count), count);
+      __builtin_prefetch(next + i, 0, 2);
+      put<N>(y + i, rounded_to<T>(get<N>(h + i, count) * scale) * get<N>(w + i, count), count, past);
     });
   else
     each_pack<N>(n, [&](int64_t i, int count) __attribute__((always_inline)) {
-      put<N>(y + i, get<N>(h + i, count) * scale * get<N>(w + i, count), count);
+      __builtin_prefetch(next + i, 0, 2);
+      put<N>(y + i, get<N>(h + i, count) * scale * get<N>(w + i, count), count, past);
     });
 }
 template <class T> void forward(const RmsNormRows& p) {
   for (int64_t r = 0; r < p.rows; ++r)
     if (p.residual) forward_row<T, true>(p, r);
     else forward_row<T, false>(p, r);
+  if (p.past) store_past_fence();
 }
 
 template <class T, bool kCastFirst, bool kResidual> void backward_row(const RmsNormBackwardRows& p, int64_t r) {
@@ -195,12 +209,16 @@ template <class T, bool kCastFirst, bool kResidual> void backward_row(const RmsN
     a = get<N>(dy + i, count) * get<N>(w + i, count);
     b = get<N>(x + i, count) * scale;
   });
+  const bool past = p.past;
+  const T *next_dy = row_to_fetch(dy, p.dy_pitch, r + 1 == p.rows, n), *next_x = row_to_fetch(x, p.x_pitch, r + 1 == p.rows, n);
   const V minus_mean = V::of(A(-dot / double(n)) - Raw<A, N>{});
   each_pack<N>(n, [&](int64_t i, int count) __attribute__((always_inline)) {
+    __builtin_prefetch(next_dy + i, 0, 2);
+    __builtin_prefetch(next_x + i, 0, 2);
     const V e = get<N>(dy + i, count), xhat = get<N>(x + i, count) * scale;
     V d = fma(xhat, minus_mean, e * get<N>(w + i, count)) * scale;
     if constexpr (kResidual) d = d + get<N>(dh + i, count);
-    put<N>(dx + i, d, count);
+    put<N>(dx + i, d, count, past);
     if (dw) put<N>(dw + i, fma(e, kCastFirst ? rounded_to<T>(xhat) : xhat, get<N>(dw + i, count)), count);
   });
 }
@@ -208,6 +226,7 @@ template <class T> void backward(const RmsNormBackwardRows& p) {
   for (int64_t r = 0; r < p.rows; ++r)
     if (p.cast_first) p.dresidual_out ? backward_row<T, true, true>(p, r) : backward_row<T, true, false>(p, r);
     else p.dresidual_out ? backward_row<T, false, true>(p, r) : backward_row<T, false, false>(p, r);
+  if (p.past) store_past_fence();
 }
 
 template <class A, class T> void fold(const NormFold& p) {

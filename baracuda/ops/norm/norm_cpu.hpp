@@ -15,6 +15,7 @@ struct RmsNormRows {
   int64_t rows, n;
   double eps;
   bool cast_first;
+  bool past;  // write y (dx) past the caches
 };
 struct RmsNormBackwardRows {
   const void *dy, *x, *dresidual_out, *rstd;
@@ -24,6 +25,7 @@ struct RmsNormBackwardRows {
   int64_t rows, n;
   double eps;
   bool cast_first;
+  bool past;  // write y (dx) past the caches
 };
 // out[i * out_stride] = sum over k < count, in order and in f64, of partial[k * n + i], for begin <= i < end.
 struct NormFold {

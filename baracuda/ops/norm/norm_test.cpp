@@ -1,6 +1,7 @@
 #include "baracuda/ops/norm/norm.hpp"
 #include <cmath>
 #include "baracuda/host/isa.hpp"
+#include "baracuda/testing/large.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
 namespace baracuda {
@@ -412,6 +413,24 @@ TEST(RmsNorm, RefusesArguments) {
   expect_refused(run_plan<RmsNorm>(d, {strided, weight, {}, y, {}, {}}), Code::unsupported, {"x has stride 3", "last axis"});
   expect_refused(run_plan<RmsNormBackward>(bare, {x, x, {}, {}, {}, y, dweight}), Code::invalid_problem, {"dweight is given"});
   expect_refused(run_plan<RmsNormBackward>(d, {x, strided, weight, {}, {}, y, dweight}), Code::unsupported, {"x has stride 3"});
+}
+
+TEST(RmsNorm, LargerThanTheCaches) {
+  for (DType t : {DType::f32, DType::bf16}) {
+    const int64_t n = 2080;
+    const RmsNormDescriptor d{.dtype = t, .shape = {t == DType::f32 ? 3100 : 6200, n}};
+    for (bool with_residual : {false, true}) {
+      Large x(t, d.shape), residual(t, d.shape), weight(t, {n}), y(t, d.shape), off(t, d.shape, 1), h(t, d.shape), dx(t, d.shape), dx_off(t, d.shape, 1);
+      const TensorView r = with_residual ? residual.view() : TensorView(), out = with_residual ? h.view() : TensorView();
+      EXPECT_TRUE(past_caches(y, x.view().data));
+      ASSERT_OK(run_plan<RmsNorm>(d, {x, weight, r, y, out, {}}));
+      ASSERT_OK(run_plan<RmsNorm>(d, {x, weight, r, off, out, {}}));
+      EXPECT_TRUE(y.same_bits(off)) << name(t);
+      ASSERT_OK(run_plan<RmsNormBackward>(d, {y, x, weight, {}, r, dx, {}}));
+      ASSERT_OK(run_plan<RmsNormBackward>(d, {y, x, weight, {}, r, dx_off, {}}));
+      EXPECT_TRUE(dx.same_bits(dx_off)) << name(t);
+    }
+  }
 }
 
 }  // namespace

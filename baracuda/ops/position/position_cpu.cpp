@@ -18,6 +18,10 @@ template <int N, class T> BARACUDA_HD void put(T* p, Pack<Acc<T>, N> v, int coun
   if (count == N) store<T, N>(p, v);
   else store_tail<T, N>(p, v, count & (N - 1));
 }
+template <int N, class T> BARACUDA_HD void put(T* p, Pack<Acc<T>, N> v, int count, bool past) {
+  if (count == N && past) store_past<T, N>(p, v);
+  else put<N>(p, v, count);
+}
 template <int N> BARACUDA_HD int width(int64_t left) { return left < N ? int(left) : N; }
 
 // cos and sin of p f_i, f_i and the product in two words: out[half], out[half + half].
@@ -93,20 +97,22 @@ template <class T> void half_split(const RopeRows& p) {
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
   const int64_t half = p.half;
+  const bool past = p.past;
   for (int64_t r = 0; r < p.rows; ++r) {
     const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
     T* y = static_cast<T*>(p.y) + r * p.y_pitch;
     const A *cosine = static_cast<const A*>(p.table) + r * p.table_pitch, *sine = cosine + half;
     auto turn = [&](int64_t i, int count) __attribute__((always_inline)) {
       const V a = get<N>(x + i, count), b = get<N>(x + half + i, count), c = get<N>(cosine + i, count), s = get<N>(sine + i, count);
-      put<N>(y + i, fma(a, c, -(b * s)), count);
-      put<N>(y + half + i, fma(b, c, a * s), count);
+      put<N>(y + i, fma(a, c, -(b * s)), count, past);
+      put<N>(y + half + i, fma(b, c, a * s), count, past);
     };
     int64_t i = 0;
     for (; i + N <= half; i += N) turn(i, N);
     if (i < half) turn(i, int(half - i));
     copy_rest(p, x, y);
   }
+  if (past) store_past_fence();
 }
 
 #if BARACUDA_VECTOR_BYTES
@@ -119,6 +125,7 @@ template <class T> void interleaved(const RopeRows& p) {
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
   const int64_t m = 2 * p.half;
+  [[maybe_unused]] const bool past = p.past;
   for (int64_t r = 0; r < p.rows; ++r) {
     const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
     T* y = static_cast<T*>(p.y) + r * p.y_pitch;
@@ -132,7 +139,7 @@ template <class T> void interleaved(const RopeRows& p) {
     } else {
       auto turn = [&](int64_t i, int count) __attribute__((always_inline)) {
         const V v = get<N>(x + i, count), partner = swap_pairs(v, std::make_integer_sequence<int, N>{});
-        put<N>(y + i, fma(v, get<N>(cosine + i, count), partner * get<N>(sine + i, count)), count);
+        put<N>(y + i, fma(v, get<N>(cosine + i, count), partner * get<N>(sine + i, count)), count, past);
       };
       int64_t i = 0;
       for (; i + N <= m; i += N) turn(i, N);
@@ -140,6 +147,7 @@ template <class T> void interleaved(const RopeRows& p) {
     }
     copy_rest(p, x, y);
   }
+  if (past) store_past_fence();
 }
 
 constexpr PositionKernels make() {

@@ -29,6 +29,7 @@ struct RopeRows {
   int64_t x_pitch, y_pitch, table_pitch, rows;
   const void* table;
   int64_t half, n;
+  bool past;  // write y past the caches
 };
 struct PositionKernels {
   void (*fill_digits)(const RopeFrequencies&);

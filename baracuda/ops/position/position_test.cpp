@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numeric>
 #include "baracuda/host/isa.hpp"
+#include "baracuda/testing/large.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
 namespace baracuda {
@@ -320,6 +321,18 @@ TEST(KvCacheAppend, ContractAndBits) {
   check_contract<KvCacheAppend>(d, {k, v, lengths, k_cache, v_cache, 0});
   Tensor none(DType::bf16, {0, 2, 40, 64}), none_v(DType::bf16, {0, 2, 40, 32}), cache(DType::bf16, {0, 2, 100, 64}), cache_v(DType::bf16, {0, 2, 100, 32});
   EXPECT_OK(run_plan<KvCacheAppend>({DType::bf16, 0, 2, 40, 100, 64, 32}, {none, none_v, {}, cache, cache_v, 0}));
+}
+
+TEST(Rope, LargerThanTheCaches) {
+  for (DType t : {DType::f32, DType::bf16})
+    for (RopePairing pairing : {RopePairing::half_split, RopePairing::interleaved}) {
+      const RopeDescriptor d{.dtype = t, .shape = {2, t == DType::f32 ? 16 : 32, 1601, 128}, .pairing = pairing};
+      Large x(t, d.shape), y(t, d.shape), off(t, d.shape, 1);
+      EXPECT_TRUE(past_caches(y, x.view().data));
+      ASSERT_OK(run_plan<Rope>(d, {x, {}, y, 7}));
+      ASSERT_OK(run_plan<Rope>(d, {x, {}, off, 7}));
+      EXPECT_TRUE(y.same_bits(off)) << name(t);
+    }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <vector>
+#include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
 #include "baracuda/ops/position/position.hpp"
 #include "baracuda/ops/position/position_cpu.hpp"
@@ -109,6 +110,7 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
   const int64_t stretch = own ? 1 : std::max<int64_t>(1, batches * blocks / 64), stretches = (batches + stretch - 1) / stretch;
   // Rows go by in the order in which they lie: position by position, or head by head.
   const bool heads_inside = heads > 1 && std::abs(x.strides[1]) < std::abs(x.strides[2]);
+  const bool past = half * size % 64 == 0 && past_caches(y, x.data);
   parallel_for(stretches * blocks, 1, l.threads, [&](int64_t begin, int64_t end, int worker) {
     char* table = scratch.table + worker * table_bytes;
     for (int64_t task = begin; task < end; ++task) {
@@ -129,7 +131,7 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
           };
           const int axis = heads_inside ? 1 : 2;
           rotate({place(x), place(y), x.strides[axis], y.strides[axis], heads_inside ? 0 : width, rows,
-                  heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n});
+                  heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n, past});
         }
       }
     }

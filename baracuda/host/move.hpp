@@ -1,0 +1,18 @@
+#pragma once
+// Moving bytes, per instruction set: copies and zeros past the caches (host/past.hpp says when), and transposes in registers.
+#include <cstdint>
+#include "baracuda/host/isa.hpp"
+
+namespace baracuda {
+
+struct MoveKernels {
+  // y is aligned to 64 bytes, any number of bytes. The caller ends its block with past_fence().
+  void (*copy_past)(void* y, const void* x, int64_t bytes);
+  void (*zero_past)(void* y, int64_t bytes);
+  // y[i y_step + j] = x[j x_step + i], i < rows, j < columns, steps in elements of 1, 2, 4, 8 or 16 bytes (by log2). past: every
+  // row of y is aligned to 64 bytes and is written past the caches.
+  void (*transpose[5])(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_step, int64_t y_step, bool past);
+};
+BARACUDA_ISA_TABLE(MoveKernels, move_kernels)
+
+}  // namespace baracuda
