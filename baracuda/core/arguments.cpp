@@ -52,12 +52,15 @@ class Search {
   Status ask(Expectation& e) const {
     std::vector<TensorView> views(guesses_.size());
     std::vector<ArgValue> values;
+    uint64_t place = 1 << 12;  // they lie one behind the other, so that nothing overlaps
     for (size_t i = 0; i < guesses_.size(); ++i) {
       const Guess& g = guesses_[i];
       if (!g.given) continue;
-      // Places that lie apart, so that nothing overlaps.
-      void* nowhere = reinterpret_cast<void*>(uintptr_t(i + 1) << 57);
-      views[i] = TensorView::dense(nowhere, g.dtype.value_or(no_dtype_), g.shape.value_or(kNoShape), plan_.device());
+      views[i] = TensorView::dense(reinterpret_cast<void*>(place), g.dtype.value_or(no_dtype_), g.shape.value_or(kNoShape), plan_.device());
+      uint64_t bytes = 0;
+      if (__builtin_mul_overflow(uint64_t(views[i].numel()), byte_size(views[i].dtype), &bytes) || bytes > (uint64_t(1) << 63) - place)
+        return {Code::out_of_memory, text(op_, ": no memory holds its arguments, ", g.argument.info.name, " has shape ", views[i].shape)};
+      place += (bytes + (1 << 13) - 1) >> 12 << 12;
       values.push_back({g.argument.info.name, {&views[i], 1}});
     }
     e.arg.clear();
