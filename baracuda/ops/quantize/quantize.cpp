@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include "baracuda/host/past.hpp"
 #include "baracuda/ops/quantize/quantize_cpu.hpp"
 #include "baracuda/ops/quantize/quantize_detail.hpp"
 
@@ -88,7 +89,7 @@ MapOperand HostScale::zero(const QuantizeDescriptor& d, const TensorView& given)
 
 void run_loops(const Shape& shape, std::span<const MapOperand> in, const MapOperand& out, const QuantizeLoops& loops, const double* parameters,
                int threads) {
-  constexpr int64_t kLeast = 16, kPast = 16 << 20;  // elements of a row; bytes of an output that is written past the caches
+  constexpr int64_t kLeast = 16;  // elements of a row
   const int values = int(in.size()) - 2;
   MapWalk walk;
   walk.init(shape, in, {&out, 1});
@@ -105,7 +106,7 @@ void run_loops(const Shape& shape, std::span<const MapOperand> in, const MapOper
   const int64_t extent = along < 0 ? 1 : w.extent[along], at_once = std::clamp<int64_t>(kPiece / w.inner, 1, std::max<int64_t>(extent, 1));
   const int64_t piece = std::min(w.inner, kPiece), pieces = (w.inner + piece - 1) / piece, blocks = (extent + at_once - 1) / at_once;
   if (walk.size() == 0) return;
-  const bool past = walk.size() * out.bytes > kPast && !in_place;
+  const bool past = walk.size() >= kPastCaches / out.bytes && !in_place;
   parallel_for(w.rows / extent * blocks * pieces, std::max<int64_t>(1, kPiece / (at_once * piece)), threads, [&](int64_t begin, int64_t end, int) {
     for (int64_t u = begin; u < end; ++u) {
       const int64_t first = u % pieces * piece, row = u / pieces % blocks * at_once;

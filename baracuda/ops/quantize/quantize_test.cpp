@@ -1,6 +1,7 @@
 #include "baracuda/ops/quantize/quantize.hpp"
 #include <cmath>
 #include "baracuda/host/isa.hpp"
+#include "baracuda/testing/large.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
 namespace baracuda {
@@ -350,6 +351,21 @@ TEST(Quantize, InPlace) {
   EXPECT_TRUE(grad.same_bits(dx) && ds_again.same_bits(ds));
   ASSERT_OK(run_plan<FakeQuantizeBackward>(d, {dy, other, s, {}, other, ds_again, {}}));
   EXPECT_TRUE(other.same_bits(dx) && ds_again.same_bits(ds));
+}
+// Written past the caches, also where rows do not begin at cache lines: the bits of its halves, which are not.
+TEST(Quantize, LargerThanTheCaches) {
+  for (int64_t off : {0, 1}) {
+    const Shape shape{3200, 2081}, half{1600, 2081};
+    const Large x(DType::f32, shape), y(DType::f32, shape, off), parts(DType::f32, shape);
+    ASSERT_GE(shape.numel() * 4, kPastCaches);
+    const Tensor scale = Tensor::uniform(DType::f32, {3200}, 1, 0.01, 0.1);
+    ASSERT_OK(run_plan<FakeQuantize>({.shape = shape, .by = QuantizeBy::token}, {x, scale, {}, y}));
+    for (int64_t k : {0, 1}) {
+      const auto part = [&](const TensorView& v) { return TensorView::dense(v.as<float>() + k * half.numel(), half); };
+      ASSERT_OK(run_plan<FakeQuantize>({.shape = half, .by = QuantizeBy::token}, {part(x), TensorView::dense(scale.view().as<float>() + k * 1600, {1600}), {}, part(parts)}));
+    }
+    EXPECT_TRUE(y.same_bits(parts)) << off;
+  }
 }
 TEST(Quantize, ContractAndRepeatedBits) {
   for (QuantizeBy by : kWays) {

@@ -1,6 +1,7 @@
 #include "baracuda/ops/softmax/softmax.hpp"
 #include <algorithm>
 #include <cstdlib>
+#include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
 #include "baracuda/ops/softmax/softmax_cpu.hpp"
 
@@ -32,8 +33,7 @@ PrecisionGuarantee guarantee(const SoftmaxDescriptor& d) {
 // --- memory. A whole line is worked off by one worker while its buffer of 512 KiB holds it; longer ones, and long ones that are
 // fewer than the workers, are split into chunks, which then share what they know of themselves. Both give the same bits.
 constexpr int64_t kBufferBytes = 512 << 10, kBlock = 4096, kMostLines = kBlock / kSoftmaxPad;
-constexpr int64_t kPast = 16 << 20;      // outputs of more bytes than this are written past the caches
-constexpr int64_t kGrain = 64 << 10;     // elements that a worker takes at a time
+constexpr int64_t kGrain = 64 << 10;  // elements that a worker takes at a time
 int64_t padded(int64_t n) { return (n + kSoftmaxPad - 1) / kSoftmaxPad * kSoftmaxPad; }
 int64_t whole_line(const SoftmaxDescriptor& d) { return kBufferBytes / int64_t(byte_size(computing(d))); }
 int64_t tile(const SoftmaxDescriptor& d) { return kSoftmaxTile / int64_t(byte_size(computing(d))); }
@@ -103,7 +103,8 @@ template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<
   const Work w = arrange(d, lines, walk, threads);
   const int64_t bytes = int64_t(byte_size(computing(d))), across = w.lay == SoftmaxLay::columns ? tile(d) : 1;
   const TensorView& out = lines.view[K - 1];
-  const bool past = d.shape.numel() > kPast / int64_t(byte_size(out.dtype)) && std::none_of(lines.view, lines.view + K - 1, [&](auto& v) { return v.data == out.data; });
+  const bool past = d.shape.numel() >= kPastCaches / int64_t(byte_size(out.dtype)) &&
+                    std::none_of(lines.view, lines.view + K - 1, [&](auto& v) { return v.data == out.data; });
   const int64_t ld = w.lay == SoftmaxLay::columns ? tile(d) : padded(std::min<int64_t>(w.n, kSumChunk));
   auto block_of = [&](int worker, int64_t chunk, int64_t place, int count) {  // place: the chunk's number in the buffer
     SoftmaxBlock b{};
