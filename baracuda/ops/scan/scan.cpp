@@ -9,12 +9,6 @@ using namespace scan_detail;
 constexpr bool has_indices(ScanKind k) { return k == ScanKind::cummax || k == ScanKind::cummin; }
 using Scanned = TypeList<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>;
 
-PrecisionGuarantee guarantee(const ScanDescriptor& d) {
-  const bool half = d.dtype == DType::f16 || d.dtype == DType::bf16;
-  const bool wide = d.kind == ScanKind::cumprod || (d.kind == ScanKind::cumsum && !half);
-  const DType kept = has_indices(d.kind) ? d.dtype : is_floating(d.dtype) && wide ? DType::f64 : accumulator(d.dtype);
-  return {.math_precision = kept, .accumulator = kept, .batch_invariant = true};
-}
 std::string refuse(const ScanDescriptor& d, const PlanPreference&) {
   if (d.kind == ScanKind::logcumsumexp && !is_floating(d.dtype)) return text("logcumsumexp takes floats, not ", d.dtype);
   return {};
@@ -46,17 +40,19 @@ struct Runner {
   const int64_t n;
   const int threads;
   const Arrangement how;
+  const bool past;
   void (*const scan)(const ScanLanes&);
   void (*const carries)(const ScanCarries&);
 
   Runner(const ScanDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& indices, int threads)
       : d(d), x(x), y(y), indices(indices), walk(outer_axes(x.shape), {&x, &y, &indices}), n(x.shape.last()), threads(threads),
-        how(arrange<3>(walk, {&x, &y, &indices}, n, threads)), scan(BARACUDA_ISA_PICK(scan_kernels).scan[int(d.kind)][d.dtype]),
+        how(arrange<3>(walk, {&x, &y, &indices}, n, threads)),
+        past(d.shape.numel() * int64_t(byte_size(y.dtype)) >= kCached), scan(BARACUDA_ISA_PICK(scan_kernels).scan[int(d.kind)][d.dtype]),
         carries(BARACUDA_ISA_PICK(scan_kernels).carries[int(d.kind)][d.dtype]) {}
 
   ScanLanes lanes(const int64_t (&o)[3], int64_t count) const {
     return {at(x, o[0]), at(y, o[1]), static_cast<int64_t*>(at(indices, o[2])), step(x), step(y), step(indices), walk.pitch(0), walk.pitch(1),
-            walk.pitch(2), count, n, 0, chunks(n), x.dtype, y.dtype, int(byte_size(x.dtype)), int(byte_size(y.dtype)), empty(d), how.columns, d.exclusive, d.reverse, d.ties == ScanTies::first, nullptr, nullptr};
+            walk.pitch(2), count, n, 0, chunks(n), x.dtype, y.dtype, int(byte_size(x.dtype)), int(byte_size(y.dtype)), empty(d), how.columns, d.exclusive, d.reverse, d.ties == ScanTies::first, past, nullptr, nullptr};
   }
   int64_t groups() const { return how.columns ? walk.outer.rows * how.strips : walk.rows; }
   // The lanes of one call: a strip of columns, or one row.
@@ -121,17 +117,26 @@ struct Runner {
 };
 
 Status run(const Launch<Scan>& l) {
-  if (l.desc.shape.numel() == 0) return {};
-  Carver c = l.carver();
-  const Carries carries = carve_carries(l.desc, c);
-  const TensorView x = along(l.args.x, l.desc, l.desc.reverse), y = along(l.args.y, l.desc, l.desc.reverse),
-                   indices = along(l.args.indices, l.desc, l.desc.reverse);
-  const Runner r(l.desc, x, y, indices, l.threads);
-  r.how.split ? r.split(carries) : r.whole();
+  run_scan(l.desc, l.args.x, l.args.y, l.args.indices, l.carver(), l.threads);
   return {};
 }
 
 }  // namespace
+
+PrecisionGuarantee scan_detail::scan_guarantee(const ScanDescriptor& d) {
+  const bool half = d.dtype == DType::f16 || d.dtype == DType::bf16;
+  const bool wide = d.kind == ScanKind::cumprod || (d.kind == ScanKind::cumsum && !half);
+  const DType kept = has_indices(d.kind) ? d.dtype : is_floating(d.dtype) && wide ? DType::f64 : accumulator(d.dtype);
+  return {.math_precision = kept, .accumulator = kept, .batch_invariant = true};
+}
+void scan_detail::carve_scan(const ScanDescriptor& d, Carver& c) { carve_carries(d, c); }
+void scan_detail::run_scan(const ScanDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& indices, Carver c, int threads) {
+  if (d.shape.numel() == 0) return;
+  const Carries carries = carve_carries(d, c);
+  const TensorView from = along(x, d, d.reverse), to = along(y, d, d.reverse), at = along(indices, d, d.reverse);
+  const Runner r(d, from, to, at, threads);
+  r.how.split ? r.split(carries) : r.whole();
+}
 
 DType Scan::y_dtype(const Descriptor& d) {
   return is_floating(d.dtype) || has_indices(d.kind) ? d.dtype : accumulator(d.dtype);
@@ -154,7 +159,7 @@ Status Scan::check(const Descriptor& d, const Args& a) {
 }
 std::span<const Kernel<Scan>> Scan::kernels() {
   static constexpr Kernel<Scan> list[] = {
-      {.name = "scan.cpu.tile", .launch = launch_all<Scan>(Scanned{}, run), .guarantee = guarantee, .refuse = refuse, .carve = carve}};
+      {.name = "scan.cpu.tile", .launch = launch_all<Scan>(Scanned{}, run), .guarantee = scan_guarantee, .refuse = refuse, .carve = carve}};
   return list;
 }
 

@@ -61,4 +61,35 @@ struct Scan {
 };
 using ScanPlan = Plan<Scan>;
 
+// dx_j = the sum over i of dy_i times the derivative of y_i by x_j, each kind by one recurrence of O(n):
+//   cumsum        the scan of dy from the other end
+//   cumprod       P_j R_j, R_j = dy_j + x_(j+1) R_(j+1), P_j the product before j: x is never divided by, so zeros are exact; in
+//                 f64, so that products beyond f32 on the way do no harm. Where P_j is 0, an R_j that has overflowed counts as 0.
+//   cummax, cummin  dy_i goes to the element that y_i is, by the indices of the forward (whatever its tie rule was)
+//   logcumsumexp  the sum over i of dy_i exp(x_j - y_i); x_j = -inf gets 0; where y_i is +inf, dy_i goes to the last +inf up to i
+// reads() says which tensors of the forward a kind reads; the others may be given and are not looked at. Floats only; shapes,
+// strides, workspace (and 24 bytes per 1024 elements of longer lanes) and guarantee as above; ties is not looked at. Sums are kept
+// in f64 (cumsum of halves in f32; logcumsumexp adds chunks of 64 in f32 for other than f64).
+// In place: dx may be dy, x or y where the strides are equal and the scan is not exclusive.
+struct ScanBackward {
+  static constexpr std::string_view name = "scan_backward", category = "scan", summary = "gradient of scan";
+  using Descriptor = ScanDescriptor;
+  struct Args {
+    TensorView dy, x, y, indices, dx;
+    static constexpr auto args() {
+      return std::tuple(arg("dy", &Args::dy, Role::in), arg("x", &Args::x, Role::optional_in, "read by cumprod and logcumsumexp"),
+                        arg("y", &Args::y, Role::optional_in, "of the forward; read by logcumsumexp"),
+                        arg("indices", &Args::indices, Role::optional_in, "of the forward; read by cummax and cummin"), arg("dx", &Args::dx, Role::out));
+    }
+  };
+  struct Reads { bool x, y, indices; };
+  static constexpr Reads reads(ScanKind k) {
+    return {k == ScanKind::cumprod || k == ScanKind::logcumsumexp, k == ScanKind::logcumsumexp, k == ScanKind::cummax || k == ScanKind::cummin};
+  }
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<ScanBackward>> kernels();
+};
+using ScanBackwardPlan = Plan<ScanBackward>;
+
 }  // namespace baracuda

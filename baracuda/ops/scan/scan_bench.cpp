@@ -16,6 +16,21 @@ void forward(benchmark::State& state, const ScanDescriptor& d, bool indices) {
   if (indices) a.indices = i;
   bench_plan<Scan>(state, d, a, x.bytes() + y.bytes() + (indices ? i.bytes() : 0));
 }
+void backward(benchmark::State& state, const ScanDescriptor& d) {
+  const double std = d.kind == ScanKind::cumprod ? 0.5 : 1;
+  Buffer dy(d.dtype, d.shape), x(d.dtype, d.shape, std), y(d.dtype, d.shape), dx(d.dtype, d.shape);
+  const auto r = ScanBackward::reads(d.kind);
+  Buffer indices(DType::i64, r.indices ? d.shape : Shape{1});
+  if (r.y || r.indices) {  // what the forward gives
+    auto plan = ScanPlan::select(Stream::cpu(), d);
+    ScratchArena arena;
+    auto workspace = arena.get(plan->workspace_size());
+    if (Status s = plan->run(Stream::cpu(), *workspace, {x, y, r.indices ? indices.view() : TensorView{}}); !s.ok())
+      return state.SkipWithError(s.to_string().c_str());
+  }
+  bench_plan<ScanBackward>(state, d, {dy, r.x ? x.view() : TensorView{}, r.y ? y.view() : TensorView{}, r.indices ? indices.view() : TensorView{}, dx},
+                           (2 + r.x + r.y) * x.bytes() + (r.indices ? indices.bytes() : 0));
+}
 const bool registered = [] {
   for (DType t : {DType::f32, DType::bf16})
     for (ScanKind kind : {ScanKind::cumsum, ScanKind::cumprod, ScanKind::cummax, ScanKind::logcumsumexp})
@@ -23,6 +38,7 @@ const bool registered = [] {
                                  {{1, 1 << 24}, 1}, {{4097, 4099}, 1}, {{4097, 4099}, 0}}) {
         const ScanDescriptor d{kind, t, shape, axis};
         bench<Scan>(t, shape, words(d), [=](benchmark::State& s) { forward(s, d, false); });
+        if (shape[0] < 262144) bench<ScanBackward>(t, shape, words(d), [=](benchmark::State& s) { backward(s, d); });
         if (kind == ScanKind::cummax) bench<Scan>(t, shape, words(d, "indices"), [=](benchmark::State& s) { forward(s, d, true); });
       }
   for (DType t : {DType::f64, DType::i32, DType::i64, DType::u8}) {

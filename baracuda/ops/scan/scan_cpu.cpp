@@ -32,8 +32,8 @@ template <class Op> struct Before {
 template <class Op> struct Tile {
   using E = typename Op::E;
   using State = typename Op::State;
-  alignas(64) E tile[kL * kW];
-  alignas(64) typename Op::Index index[Op::kIndexed ? kL * kW : 1];
+  E* tile;
+  typename Op::Index* index;
   alignas(64) State total[kW], before[kW];
   char *x[kW], *y[kW];
   int64_t* indices[kW];
@@ -41,7 +41,7 @@ template <class Op> struct Tile {
   int64_t chunk[kW];
   int lanes, steps;
 
-  void set(const ScanLanes& p, int l, int64_t lane, int64_t c) {
+  [[gnu::noinline]] void set(const ScanLanes& p, int l, int64_t lane, int64_t c) {
     const int64_t i = c * kL;
     x[l] = static_cast<char*>(const_cast<void*>(p.x)) + (lane * p.x_pitch + i * p.x_step) * p.x_size;
     y[l] = static_cast<char*>(p.y) + (lane * p.y_pitch + i * p.y_step) * p.y_size;
@@ -49,54 +49,86 @@ template <class Op> struct Tile {
     count[l] = p.n - i < kL ? int(p.n - i) : kL;
     chunk[l] = c;
   }
-  void close(int n) {  // the lanes beyond repeat the last
+  [[gnu::noinline]] void close(int n) {  // the lanes beyond repeat the last
     lanes = n, steps = count[0];
     for (int l = 1; l < n; ++l) steps = count[l] > steps ? count[l] : steps;
     for (int l = n; l < kW; ++l) x[l] = x[n - 1], y[l] = y[n - 1], count[l] = count[n - 1], chunk[l] = chunk[n - 1];
   }
   Source source(const ScanLanes& p) const { return {scan_stage.at[p.x_dtype], x, count, p.x_step}; }
-  void load_totals(const ScanLanes& p, int64_t ahead) {
-    scan_stage.in[p.x_dtype]({tile, x, count, lanes, steps, p.x_step, p.columns && p.x_pitch == 1, ahead, Op::kMaps ? -kInf : 0.0});
-    if (!Op::kMaps && p.end - p.begin == 1 && !p.total) return;  // nothing asks for them
+  // `all` lanes: this tile's, or more that lie densely beside them.
+  void load(const ScanLanes& p, int all, bool dense, int64_t ahead) {
+    scan_stage.in[p.x_dtype]({tile, x, count, all, steps, p.x_step, dense, ahead, Op::kMaps ? -kInf : 0.0, false});
+  }
+  void store(const ScanLanes& p, int all, bool dense, int64_t ahead) {
+    scan_stage.out[p.y_dtype]({tile, y, count, all, steps, p.y_step, dense, ahead, 0, p.past});
+  }
+  [[gnu::noinline]] void sum(const ScanLanes& p) {
+    if (!Op::kMaps && !p.total && (p.columns || p.end - p.begin == 1)) return;  // apply() gives them in time
     if constexpr (requires { Op::totals(tile, steps, total, p.first); }) Op::totals(tile, steps, total, p.first);
     else Op::totals(tile, steps, total, source(p));
+    move_totals();
+  }
+  void move_totals() {
     for (int l = 0; l < lanes; ++l) Op::move(total[l], chunk[l] * kL);
   }
-  void finish(const ScanLanes& p) {
+  [[gnu::noinline]] void apply(const ScanLanes& p) {
     for (int l = lanes; l < kW; ++l) before[l] = before[lanes - 1], total[l] = total[lanes - 1];
     if (p.exclusive) {
       Op::template apply<true>(tile, index, steps, before, total, p.first, source(p));
       for (int l = 0; l < lanes; ++l)
         if (chunk[l] == 0) tile[l] = Op::empty(p.empty);
     } else Op::template apply<false>(tile, index, steps, before, total, p.first, source(p));
-    scan_stage.out[p.y_dtype]({tile, y, count, lanes, steps, p.y_step, p.columns && p.y_pitch == 1, 0, 0});
-    if constexpr (Op::kIndexed) {
-      for (int l = 0; l < lanes; ++l) {
-        const int64_t start = chunk[l] * kL, carried = before[l].index;
-        for (int i = 0; i < count[l]; ++i) {
-          const int64_t step = index[i * kW + l], at = step < 0 ? carried : start + step;
-          indices[l][i * p.indices_step] = p.reverse && at >= 0 ? p.n - 1 - at : at;
-        }
-      }
+    if (!Op::kMaps && p.columns) move_totals();
+    if constexpr (Op::kIndexed) store_indices(p);
+  }
+  // -1 means what came before.
+  [[gnu::noinline]] void store_indices(const ScanLanes& p) {
+    auto position = [&](int64_t step, int64_t start, int64_t carried) __attribute__((always_inline)) {
+      const int64_t at = step < 0 ? carried : start + step;
+      return p.reverse && at >= 0 ? p.n - 1 - at : at;
+    };
+    if (p.columns && p.indices_pitch == 1 && lanes == kW) {
+      alignas(64) int64_t carried[kW];
+      for (int l = 0; l < kW; ++l) carried[l] = before[l].index;
+      const int64_t start = chunk[0] * kL;
+      for (int i = 0; i < steps; ++i)
+        for (int l = 0; l < kW; ++l) indices[0][i * p.indices_step + l] = position(index[i * kW + l], start, carried[l]);
+      return;
+    }
+    // Steps are as wide as the elements of a tile: what turns tiles turns them.
+    alignas(64) typename Op::Index turned[kW][kL];
+    char* lane[kW];
+    for (int l = 0; l < kW; ++l) lane[l] = reinterpret_cast<char*>(turned[l]);
+    constexpr DType bits = sizeof(typename Op::Index) == 4 ? DType::f32 : DType::i64;
+    scan_stage.out[bits]({index, lane, count, lanes, steps, 1, false, 0, 0, false});
+    for (int l = 0; l < lanes; ++l) {
+      const int64_t start = chunk[l] * kL, carried = before[l].index;
+      if (p.indices_step == 1)
+        for (int i = 0; i < count[l]; ++i) indices[l][i] = position(turned[l][i], start, carried);
+      else
+        for (int i = 0; i < count[l]; ++i) indices[l][i * p.indices_step] = position(turned[l][i], start, carried);
     }
   }
 };
 
 template <class Op> void scan_rows(const ScanLanes& p) {
+  alignas(64) typename Op::E tile[kL * kW];
+  alignas(64) typename Op::Index index[Op::kIndexed ? kL * kW : 1];
   Tile<Op> t;
-  const int64_t ahead = kScanBlock * p.x_size * (p.x_step < 0 ? -1 : 1);
+  t.tile = tile, t.index = index;
+  const int64_t ahead = kScanBlock * p.x_size * (p.x_step < 0 ? -1 : 1), y_ahead = kScanBlock * p.y_size * (p.y_step < 0 ? -1 : 1);
   Before<Op> b;
-  int64_t row = 0, c = p.begin, first_row = 0;
+  int64_t row = 0, c = p.begin;
   while (row < p.lanes) {
-    first_row = row;
+    int64_t r = row;
     int l = 0;
     for (; l < kW && row < p.lanes; ++l) {
       t.set(p, l, row, c);
       if (++c == p.end) c = p.begin, ++row;
     }
     t.close(l);
-    t.load_totals(p, ahead);
-    int64_t r = first_row;
+    t.load(p, l, false, ahead);
+    t.sum(p);
     for (int k = 0; k < l; ++k) {
       if (t.chunk[k] == p.begin) b = {p.carry ? get_state<Op>(p.carry + r) : Op::identity(), Op::identity()};
       t.before[k] = b.enter(t.chunk[k], p.first);
@@ -106,30 +138,48 @@ template <class Op> void scan_rows(const ScanLanes& p) {
         ++r;
       }
     }
-    if (!p.total) t.finish(p);
+    if (p.total) continue;
+    t.apply(p);
+    t.store(p, l, false, y_ahead);
   }
 }
 template <class Op> void scan_columns(const ScanLanes& p) {
-  Tile<Op> t;
-  const int64_t ahead = p.x_step * kL * p.x_size;
+  constexpr int kTiles = sizeof(typename Op::E) == 4 ? 4 : 2;  // side by side, so that memory is passed in longer pieces
+  alignas(64) typename Op::E tile[kTiles * kL * kW];
+  alignas(64) typename Op::Index index[Op::kIndexed ? kL * kW : 1];
+  Tile<Op> t[kTiles];
+  for (int q = 0; q < kTiles; ++q) t[q].tile = tile + q * kL * kW, t[q].index = index;
+  const int64_t ahead = p.x_step * kL * p.x_size, y_ahead = p.y_step * kL * p.y_size;
   Before<Op> b[kScanStrip];
   if (p.carry)
     for (int64_t l = 0; l < p.lanes; ++l) b[l].blocks = get_state<Op>(p.carry + l);
   for (int64_t c = p.begin; c < p.end; ++c)
-    for (int64_t first = 0; first < p.lanes; first += kW) {
-      const int lanes = p.lanes - first < kW ? int(p.lanes - first) : kW;
-      for (int l = 0; l < lanes; ++l) t.set(p, l, first + l, c);
-      t.close(lanes);
-      t.load_totals(p, ahead);
-      for (int l = 0; l < lanes; ++l) t.before[l] = b[first + l].enter(c, p.first);
-      if (p.end - p.begin > 1 || p.total)
-        for (int l = 0; l < lanes; ++l) b[first + l].chunks = joined<Op>(b[first + l].chunks, t.total[l], p.first);
-      if (!p.total) t.finish(p);
+    for (int64_t first = 0; first < p.lanes; first += kTiles * kW) {
+      const int lanes = p.lanes - first < kTiles * kW ? int(p.lanes - first) : kTiles * kW, tiles = (lanes + kW - 1) / kW;
+      for (int q = 0; q < tiles; ++q) {
+        const int own = lanes - q * kW < kW ? lanes - q * kW : kW;
+        for (int l = 0; l < own; ++l) t[q].set(p, l, first + q * kW + l, c);
+        t[q].close(own);
+        if (p.x_pitch != 1) t[q].load(p, own, false, 0);
+      }
+      if (p.x_pitch == 1) t[0].load(p, lanes, true, ahead);
+      for (int q = 0; q < tiles; ++q) {
+        Before<Op>* const here = b + first + q * kW;
+        t[q].sum(p);
+        for (int l = 0; l < t[q].lanes; ++l) t[q].before[l] = here[l].enter(c, p.first);
+        if (!p.total) t[q].apply(p);
+        for (int l = 0; l < t[q].lanes; ++l) here[l].chunks = joined<Op>(here[l].chunks, t[q].total[l], p.first);
+        if (!p.total && p.y_pitch != 1) t[q].store(p, t[q].lanes, false, 0);
+      }
+      if (!p.total && p.y_pitch == 1) t[0].store(p, lanes, true, y_ahead);
     }
   if (p.total)
     for (int64_t l = 0; l < p.lanes; ++l) put_state<Op>(p.total + l, b[l].chunks);
 }
-template <class Op> void scan_lanes(const ScanLanes& p) { p.columns ? scan_columns<Op>(p) : scan_rows<Op>(p); }
+template <class Op> void scan_lanes(const ScanLanes& p) {
+  p.columns ? scan_columns<Op>(p) : scan_rows<Op>(p);
+  if (p.past) store_past_fence();
+}
 template <class E, bool kMax> void scan_extremum(const ScanLanes& p) {
   p.indices ? scan_lanes<Extremum<E, kMax, true>>(p) : scan_lanes<Extremum<E, kMax, false>>(p);
 }

@@ -26,6 +26,7 @@ struct ScanLanes {
   int64_t empty;                           // identity of an extremum of integers
   bool columns;                            // lanes side by side, chunk after chunk; else lane after lane
   bool exclusive, reverse, first;
+  bool past;                               // y is larger than the caches: write past them
   const ScanState* carry;                  // per lane, before `begin`; null: nothing came before
   ScanState* total;                        // per lane: the total of the chunks, and nothing else is written; null: scan
 };
@@ -42,8 +43,30 @@ struct ScanKernels {
 };
 BARACUDA_ISA_TABLE(ScanKernels, scan_kernels)
 
+// Gradients of cumprod, of the extrema and of logcumsumexp. Lanes run against the scan: pointers are to the element that it
+// takes last. Blocks are independent once their carries are there.
+struct ScanGradLanes {
+  const void *dy, *a, *b;                          // a: x, or indices (i64); b: y, for logcumsumexp
+  void* dx;
+  int64_t dy_step, a_step, b_step, dx_step;        // along the axis, in elements
+  int64_t dy_pitch, a_pitch, b_pitch, dx_pitch;    // from lane to lane
+  int64_t lanes, n;
+  int64_t begin, end;                              // blocks
+  DType dtype;
+  int size;                                        // bytes of an element
+  bool columns, exclusive;
+  bool falling;                                    // positions along the axis fall from step to step
+  ScanState* state;                                // of block b of lane l at l * all blocks + b; null: lanes are one block long
+  bool totals;                                     // only fill `state`
+};
+struct ScanGradKernels {
+  ByDType<void (*)(const ScanGradLanes&)> grad[kScanKinds];
+  ByDType<void (*)(ScanState* state, int64_t blocks)> carries[kScanKinds];  // of one lane: totals become what came before
+};
+BARACUDA_ISA_TABLE(ScanGradKernels, scan_grad_kernels)
+
 // A tile is kScanSteps rows of kScanLanes elements in the computing type: float for f16, bf16 and f32, double for f64, 64-bit
-// integers for the others (the same bits for i64 and u64).
+// integers for the others (the same bits for i64 and u64). Dense lanes may be more: one tile behind the other.
 struct ScanTile {
   void* tile;
   char* const* lane;   // the first element of each lane, kScanLanes pointers; those beyond `lanes` repeat a valid one
@@ -53,6 +76,7 @@ struct ScanTile {
   bool dense;          // lane l is lane 0 + l elements, and every count is `steps`
   int64_t ahead;       // bytes from here to what is needed next
   double fill;
+  bool past;           // write past the caches
 };
 struct ScanStage {
   ByDType<void (*)(const ScanTile&)> in, out;

@@ -37,6 +37,7 @@ struct Arrangement {
   bool columns = false, split = false;
   int64_t strip = 1, strips = 1;  // lanes to a call with columns, calls to a row of lanes
 };
+constexpr int64_t kCached = 16 << 20;  // bytes of an output from which on it is written past the caches
 constexpr int64_t kLeastPerThread = 4, kSegmentBlocks = 2048;
 template <int K> Arrangement arrange(const RowWalk<K>& walk, const TensorView* const (&views)[K], int64_t n, int threads) {
   Arrangement a;
@@ -66,5 +67,10 @@ inline bool may_split(const ScanDescriptor& d, int threads) {
   const int64_t n = length(d);
   return threads > 1 && blocks(n) > 1 && d.shape.numel() / n < kLeastPerThread * kScanStrip * threads;
 }
+
+// The whole of a scan: its scratch, and its run with the scratch that c gives.
+void carve_scan(const ScanDescriptor& d, Carver& c);
+void run_scan(const ScanDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& indices, Carver c, int threads);
+PrecisionGuarantee scan_guarantee(const ScanDescriptor& d);
 
 }  // namespace baracuda::scan_detail

@@ -1,8 +1,9 @@
 #pragma once
 // The ops of a scan, for ISA units. An op works on a tile of kScanSteps x kScanLanes elements E; a lane is a chunk.
 //   State                   what a lane's elements amount to; join(earlier, later) is the op, identity() its neutral element
-//   totals(tile, steps, t)  t[lane] = the lane's elements in order; may change the tile to what apply() wants
-//   apply(tile, steps, c, t)  each element becomes y: c[lane], what came before the chunk, op the chunk's elements so far
+//   totals(tile, steps, t)  t[lane] = the lane's elements in order; kMaps: also changes the tile to what apply() wants
+//   apply(tile, steps, c, t)  each element becomes y: c[lane], what came before the chunk, op the chunk's elements so far;
+//                           reads t with kMaps, else writes it, as totals() does
 // Elements of a lane beyond its count lie behind all others and only spoil totals that nobody reads.
 #include <type_traits>
 #include "baracuda/math/element.hpp"
@@ -26,6 +27,21 @@ struct Source {
 struct Add { static constexpr double kIdentity = -0.0, kEmpty = 0; template <class V> BARACUDA_HD static V of(V a, V b) { return a + b; } };
 struct Mul { static constexpr double kIdentity = 1, kEmpty = 1; template <class V> BARACUDA_HD static V of(V a, V b) { return a * b; } };
 
+// f32 in memory as f64 and back; g++ takes the plain conversion apart.
+BARACUDA_HD Pack<double, kLanes<double>> widen(const float* p) {
+#if BARACUDA_VECTOR_BYTES == 64
+  return Pack<double, 8>::of(Raw<double, 8>(_mm512_cvtps_pd(_mm256_loadu_ps(p))));
+#else
+  return convert<double>(load<kLanes<double>>(p));
+#endif
+}
+template <class E, class A, int N> BARACUDA_HD Pack<E, N> narrow(Pack<A, N> v) {
+#if BARACUDA_VECTOR_BYTES == 64
+  if constexpr (std::is_same_v<A, double> && std::is_same_v<E, float>) return Pack<E, N>::of(Raw<E, N>(_mm512_cvtpd_ps(__m512d(v.v))));
+#endif
+  return convert<E>(v);
+}
+
 // Sums (-0 is the neutral element: 0 would turn -0 into 0) and products of E, kept in A.
 template <class E_, class A, class F> struct Fold {
   using E = E_;
@@ -40,7 +56,7 @@ template <class E_, class A, class F> struct Fold {
   BARACUDA_HD static void move(State&, int64_t) {}
   BARACUDA_HD static V get(const E* p) {
     if constexpr (std::is_same_v<E, A>) return load<N>(p);
-    else return convert<A>(load<N>(p));
+    else return widen(p);
   }
   static void totals(E* tile, int steps, State* t, const Source&) {
     V s[kPacks];
@@ -49,7 +65,7 @@ template <class E_, class A, class F> struct Fold {
       for (int k = 0; k < kPacks; ++k) s[k] = F::of(s[k], get(tile + i * kW + k * N));
     for (int k = 0; k < kPacks; ++k) store<A, N>(t + k * N, s[k]);
   }
-  template <bool kExclusive> static void apply(E* tile, Index*, int steps, const State* before, const State*, bool, const Source&) {
+  template <bool kExclusive> static void apply(E* tile, Index*, int steps, const State* before, State* t, bool, const Source&) {
     V s[kPacks], c[kPacks], last[kPacks];
     for (int k = 0; k < kPacks; ++k) s[k] = V(F::kIdentity), last[k] = c[k] = load<N>(before + k * N);
     for (int i = 0; i < steps; ++i)
@@ -57,9 +73,10 @@ template <class E_, class A, class F> struct Fold {
         E* p = tile + i * kW + k * N;
         s[k] = F::of(s[k], get(p));
         const V y = F::of(c[k], s[k]);
-        store<E, N>(p, convert<E>(kExclusive ? last[k] : y));
+        store<E, N>(p, narrow<E>(kExclusive ? last[k] : y));
         last[k] = y;
       }
+    for (int k = 0; k < kPacks; ++k) store<A, N>(t + k * N, s[k]);
   }
 };
 
@@ -92,6 +109,13 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
     if constexpr (N == 1) return b;
     else return Bits{} - typename V::Int(b);
   }
+  BARACUDA_HD static void keep(State* t, V s, Bits at) {
+    alignas(64) E v[N];
+    alignas(64) Index i[N];
+    store<E, N>(v, s);
+    __builtin_memcpy(i, &at, sizeof at);
+    for (int l = 0; l < N; ++l) t[l] = {v[l], i[l]};
+  }
   static void totals(E* tile, int steps, State* t, bool first) {
     const Mask last = mask(!first);
     V s[kPacks];
@@ -104,23 +128,16 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
         s[k] = where(m, x, s[k]);
         if constexpr (kIndexed) at[k] = m ? Bits{} + Index(i) : at[k];
       }
-    for (int l = 0; l < kW; ++l) {
-      t[l].v = s[l / N].lane(l % N);
-      if constexpr (N == 1) t[l].index = at[l];
-      else t[l].index = at[l / N][l % N];
-    }
+    for (int k = 0; k < kPacks; ++k) keep(t + k * N, s[k], at[k]);
   }
-  template <bool kExclusive> static void apply(E* tile, Index* index, int steps, const State* before, const State*, bool first, const Source&) {
+  template <bool kExclusive> static void apply(E* tile, Index* index, int steps, const State* before, State* t, bool first, const Source&) {
     const Mask last = mask(!first);
     for (int k = 0; k < kPacks; ++k) {  // one pack of lanes after the other: few registers, and the chain of a maximum is short
       alignas(64) E cv[N];
-      Bits none{};
-      for (int l = 0; l < N; ++l) {
-        cv[l] = before[k * N + l].v;
-        const Index empty = before[k * N + l].index < 0 ? -1 : 0;
-        if constexpr (N == 1) none = empty;
-        else none[l] = empty;
-      }
+      alignas(64) Index empty[N];
+      for (int l = 0; l < N; ++l) cv[l] = before[k * N + l].v, empty[l] = before[k * N + l].index < 0;
+      Bits none;
+      __builtin_memcpy(&none, empty, sizeof none);
       const V c = load<N>(cv);
       V s = c, y_last = c;
       Bits at{}, at_last = Bits{} - 1;
@@ -140,6 +157,7 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
           at_last = now;
         }
       }
+      keep(t + k * N, s, at);
     }
   }
 };
@@ -199,10 +217,9 @@ template <class E_> struct LogSumExp {
     s.sum = a.sum * exp1(base(a) - base(s)) + b.sum * exp1(base(b) - base(s));
     return s;
   }
-  template <class P> BARACUDA_HD static P log_scaled(P s, P k) {  // log(s 2^k); log(0) is -inf, NaN stays
-    P e;
-    const P f = normalize(s, e) - 1;
-    return where(s > 0, log_reduced(f, e + k), where(s == 0, P(-kInf), s));
+  template <class P> BARACUDA_HD static P log_scaled(P s, P k) {  // log(s 2^k) of a normal s; log(0) is -inf
+    const auto e = exponent(s);
+    return where(s == 0, P(-kInf), log_reduced(P::from_bits(bits(s) - (e << P::kMantissa)) - 1, from_int<P>(e) + k));
   }
   static double value(State s) {
     if (!(s.most < E(kInf)) || s.most == E(-kInf)) return double(s.most);
@@ -211,12 +228,15 @@ template <class E_> struct LogSumExp {
   }
 
   static void totals(E* tile, int steps, State* t, const Source& x) {
-    V most[kPacks];
-    for (int k = 0; k < kPacks; ++k) most[k] = load<N>(tile + k * N);
-    for (int i = 1; i < steps; ++i)
-      for (int k = 0; k < kPacks; ++k) most[k] = max_nan(most[k], load<N>(tile + i * kW + k * N));
     alignas(64) E m[kW], power_of[kW], total[kW];
-    for (int k = 0; k < kPacks; ++k) store<E, N>(m + k * N, most[k]);
+    for (int k = 0; k < kPacks; ++k) {  // NaN is left to the sum; two chains hide the latency
+      V most[2] = {V(-kInf), V(-kInf)};
+      for (int i = 0; i < steps; ++i) {
+        const V e = load<N>(tile + i * kW + k * N);
+        most[i & 1] = where(e > most[i & 1], e, most[i & 1]);
+      }
+      store<E, N>(m + k * N, where(most[0] > most[1], most[0], most[1]));
+    }
     for (int l = 0; l < kW; ++l) {
       t[l] = {0, m[l], power(m[l])};
       power_of[l] = E(t[l].k);
@@ -234,7 +254,7 @@ template <class E_> struct LogSumExp {
     }
     for (int l = 0; l < kW; ++l) {
       t[l].sum = total[l];
-      if (tame(m[l]) || m[l] == E(-kInf)) continue;
+      if ((tame(m[l]) || m[l] == E(-kInf)) && total[l] == total[l]) continue;
       t[l] = identity();
       for (int i = 0; i < x.count[l]; ++i) t[l] = join(t[l], of(x(l, i)));
     }

@@ -54,85 +54,158 @@ template <class E, int N> BARACUDA_HD void transpose(Pack<E, N>* v) {
   }
 }
 
+// Types whose registers may be written past the caches.
+template <class T> inline constexpr bool kStreams = std::is_same_v<TileOf<T>, T> || kIsHalf<T>;
+template <int N, class T> BARACUDA_HD void put_past(Stored<T>* p, Pack<TileOf<T>, N> v) {
+  if constexpr (kStreams<T>) store_past<T, N>(p, v);
+}
+// Whether every lane begins with a line.
+BARACUDA_HD bool aligned(const ScanTile& s, int lanes) {
+  uintptr_t bits = 0;
+  for (int l = 0; l < lanes; ++l) bits |= uintptr_t(s.lane[l]);
+  return bits % 64 == 0;
+}
+
+// Lanes beyond 16 are further tiles.
+BARACUDA_HD int tile_index(int i, int l) { return (l / kScanLanes * kScanSteps + i) * kScanLanes + l % kScanLanes; }
+
 template <class T> void stage_in(const ScanTile& s) {
   using E = TileOf<T>;
   using P = Stored<T>;
   constexpr int N = kLanes<E>;
-  E* tile = static_cast<E*>(s.tile);
+  E* const tile = static_cast<E*>(s.tile);
+  const int steps = s.steps, lanes = s.lanes;
+  const int64_t step = s.step, ahead = s.ahead;
+  const E fill = E(s.fill);
   if (s.dense) {
-    for (int i = 0; i < s.steps; ++i) {
-      const P* row = reinterpret_cast<const P*>(s.lane[0]) + i * s.step;
-      __builtin_prefetch(reinterpret_cast<const char*>(row) + s.ahead);
+    const P* row = reinterpret_cast<const P*>(s.lane[0]);
+    for (int i = 0; i < steps; ++i, row += step) {
       int l = 0;
-      for (; l + N <= s.lanes; l += N) store<E, N>(tile + i * kScanLanes + l, get<N, T>(row + l));
-      for (; l < s.lanes; ++l) tile[i * kScanLanes + l] = get<1, T>(row + l).v;
-      for (; l < kScanLanes; ++l) tile[i * kScanLanes + l] = E(s.fill);
+      for (; l + N <= lanes; l += N) {
+        if (l * sizeof(P) % 64 == 0) __builtin_prefetch(reinterpret_cast<const char*>(row + l) + ahead);
+        store<E, N>(tile + tile_index(i, l), get<N, T>(row + l));
+      }
+      for (; l < lanes; ++l) tile[tile_index(i, l)] = get<1, T>(row + l).v;
+      for (; l % kScanLanes; ++l) tile[tile_index(i, l)] = fill;
     }
     return;
   }
-  if (s.step != 1 && s.step != -1) {
+  if (step != 1 && step != -1) {
     for (int l = 0; l < kScanLanes; ++l) {
       const P* x = reinterpret_cast<const P*>(s.lane[l]);
-      for (int i = 0; i < s.steps; ++i) tile[i * kScanLanes + l] = i < s.count[l] ? get<1, T>(x + i * s.step).v : E(s.fill);
+      const int count = s.count[l];
+      for (int i = 0; i < steps; ++i) tile[i * kScanLanes + l] = i < count ? get<1, T>(x + i * step).v : fill;
     }
     return;
   }
-  const bool up = s.step == 1;
-  for (int g = 0; g < kScanLanes; g += N)
-    for (int i = 0; i < s.steps; i += N) {
+  const bool up = step == 1;
+  for (int g = 0; g < kScanLanes; g += N) {
+    const P* x[N];
+    int count[N], least = kScanSteps;
+    for (int j = 0; j < N; ++j) {
+      x[j] = reinterpret_cast<const P*>(s.lane[g + j]), count[j] = s.count[g + j];
+      least = count[j] < least ? count[j] : least;
+    }
+    for (int i = 0; i < steps; i += N) {
       Pack<E, N> v[N];
-      for (int j = 0; j < N; ++j) {
-        const P* x = reinterpret_cast<const P*>(s.lane[g + j]) + (up ? i : -i);
-        const int left = s.count[g + j] - i;
-        if (left >= N) {
-          const P* from = up ? x : x - (N - 1);
-          if (i % 16 == 0) __builtin_prefetch(reinterpret_cast<const char*>(from) + s.ahead);
-          v[j] = get<N, T>(from);
-          continue;
+      if (i + N <= least) {
+        const int64_t at = up ? i : -i - (N - 1);
+        for (int j = 0; j < N; ++j) {
+          if (i % 16 == 0) __builtin_prefetch(reinterpret_cast<const char*>(x[j] + at) + ahead);
+          v[j] = get<N, T>(x[j] + at);
         }
-        alignas(64) E buffer[N];
-        for (int q = 0; q < N; ++q) buffer[up ? q : N - 1 - q] = q < left ? get<1, T>(x + (up ? q : -q)).v : E(s.fill);
-        v[j] = load<N>(buffer);
+      } else {
+        for (int j = 0; j < N; ++j) {
+          alignas(64) E buffer[N];
+          for (int q = 0; q < N; ++q) buffer[up ? q : N - 1 - q] = i + q < count[j] ? get<1, T>(x[j] + (up ? i + q : -i - q)).v : fill;
+          v[j] = load<N>(buffer);
+        }
       }
       transpose(v);
-      for (int r = 0; r < N; ++r) store<E, N>(tile + (i + (up ? r : N - 1 - r)) * kScanLanes + g, v[r]);
+      E* to = tile + (up ? i : i + N - 1) * kScanLanes + g;
+      const int next = up ? kScanLanes : -kScanLanes;
+      for (int r = 0; r < N; ++r) store<E, N>(to + r * next, v[r]);
     }
+  }
 }
 template <class T> void stage_out(const ScanTile& s) {
   using E = TileOf<T>;
   using P = Stored<T>;
   constexpr int N = kLanes<E>;
-  const E* tile = static_cast<const E*>(s.tile);
+  const E* const tile = static_cast<const E*>(s.tile);
+  const int steps = s.steps, lanes = s.lanes;
+  const int64_t step = s.step;
   if (s.dense) {
-    for (int i = 0; i < s.steps; ++i) {
-      P* row = reinterpret_cast<P*>(s.lane[0]) + i * s.step;
+    P* row = reinterpret_cast<P*>(s.lane[0]);
+    const bool past = kStreams<T> && s.past && aligned(s, 1) && step % N == 0;
+    for (int i = 0; i < steps; ++i, row += step) {
       int l = 0;
-      for (; l + N <= s.lanes; l += N) put<N, T>(row + l, load<N>(tile + i * kScanLanes + l));
-      for (; l < s.lanes; ++l) put<1, T>(row + l, load<1>(tile + i * kScanLanes + l));
+      if (past)
+        for (; l + N <= lanes; l += N) put_past<N, T>(row + l, load<N>(tile + tile_index(i, l)));
+      for (; l + N <= lanes; l += N) {
+        if (l * sizeof(P) % 64 == 0) __builtin_prefetch(reinterpret_cast<const char*>(row + l) + s.ahead, 1);
+        put<N, T>(row + l, load<N>(tile + tile_index(i, l)));
+      }
+      for (; l < lanes; ++l) put<1, T>(row + l, load<1>(tile + tile_index(i, l)));
     }
     return;
   }
-  if (s.step != 1 && s.step != -1) {
-    for (int l = 0; l < s.lanes; ++l) {
+  if (step != 1 && step != -1) {
+    for (int l = 0; l < lanes; ++l) {
       P* y = reinterpret_cast<P*>(s.lane[l]);
-      for (int i = 0; i < s.count[l]; ++i) put<1, T>(y + i * s.step, load<1>(tile + i * kScanLanes + l));
+      const int count = s.count[l];
+      for (int i = 0; i < count; ++i) put<1, T>(y + i * step, load<1>(tile + i * kScanLanes + l));
     }
     return;
   }
-  const bool up = s.step == 1;
-  for (int g = 0; g < s.lanes; g += N)
-    for (int i = 0; i < s.steps; i += N) {
+  const bool up = step == 1, past = kStreams<T> && s.past && up && aligned(s, lanes);
+  for (int g = 0; g < lanes; g += N) {
+    const int own = lanes - g < N ? lanes - g : N;
+    P* y[N];
+    int count[N], least = own == N ? kScanSteps : 0;
+    for (int j = 0; j < own; ++j) {
+      y[j] = reinterpret_cast<P*>(s.lane[g + j]), count[j] = s.count[g + j];
+      least = count[j] < least ? count[j] : least;
+    }
+    // Less than a line at a time would leave the processor with parts of lines: a lane is gathered first.
+    constexpr bool kGather = N * sizeof(P) < 64;
+    alignas(64) P gathered[kGather ? N : 1][kGather ? kScanSteps : 1];
+    const bool gather = past && kGather && least == kScanSteps;
+    for (int i = 0; i < steps; i += N) {
       Pack<E, N> v[N];
-      for (int r = 0; r < N; ++r) v[up ? r : N - 1 - r] = load<N>(tile + (i + r) * kScanLanes + g);
+      const E* from = tile + (up ? i : i + N - 1) * kScanLanes + g;
+      const int next = up ? kScanLanes : -kScanLanes;
+      for (int r = 0; r < N; ++r) v[r] = load<N>(from + r * next);
       transpose(v);
-      for (int j = 0; j < N && g + j < s.lanes; ++j) {
-        P* y = reinterpret_cast<P*>(s.lane[g + j]) + (up ? i : -i);
-        const int left = s.count[g + j] - i;
-        if (left >= N) put<N, T>(up ? y : y - (N - 1), v[j]);
+      const int64_t at = up ? i : -i - (N - 1);
+      if (i + N <= least) {
+        if constexpr (kGather)
+          if (gather) {
+            for (int j = 0; j < N; ++j) put<N, T>(&gathered[j][i], v[j]);
+            continue;
+          }
+        if (past && !kGather) for (int j = 0; j < N; ++j) put_past<N, T>(y[j] + at, v[j]);
         else
-          for (int q = 0; q < left; ++q) put<1, T>(y + (up ? q : -q), Pack<E, 1>::of(v[j].lane(up ? q : N - 1 - q)));
+          for (int j = 0; j < N; ++j) {
+            if (i % 16 == 0) __builtin_prefetch(reinterpret_cast<const char*>(y[j] + at) + s.ahead, 1);
+            put<N, T>(y[j] + at, v[j]);
+          }
+        continue;
+      }
+      for (int j = 0; j < own; ++j) {
+        alignas(64) E buffer[N];
+        store<E, N>(buffer, v[j]);
+        if (i + N <= count[j]) put<N, T>(y[j] + at, v[j]);
+        else for (int q = 0; i + q < count[j]; ++q) put<1, T>(y[j] + (up ? i + q : -i - q), load<1>(buffer + (up ? q : N - 1 - q)));
       }
     }
+    if constexpr (kGather)
+      if (gather)
+        for (int j = 0; j < N; ++j)
+          for (int i = 0; i < kScanSteps * int(sizeof(P)); i += kLanes<float> * 4)
+            store_past<float, kLanes<float>>(reinterpret_cast<float*>(reinterpret_cast<char*>(y[j]) + i),
+                                             load<kLanes<float>>(reinterpret_cast<const float*>(reinterpret_cast<const char*>(gathered[j]) + i)));
+  }
 }
 template <class T> double at(const void* p, int64_t i) { return to_double(static_cast<const T*>(p)[i]); }
 
