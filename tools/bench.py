@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the benchmarks of build/bench and the same shapes with JAX and NumPy, one after the other, and writes all of it to
 bench/results/FAMILY_cpu.json, with the processor's name. Prints a table: best milliseconds of each, and of the floor (a
-copy of as many bytes, or the matrix product's rate). Quiet machine, please: pages quote these figures.
+copy of as many bytes, or the matrix product's rate) with the median of the rate over the floor's. Quiet machine, please: pages quote these figures.
 
-  tools/bench.py [FAMILY...] [--filter REGEX] [--min-time SECONDS] [--build DIR]
+  tools/bench.py [FAMILY...] [--filter REGEX] [--min-time SECONDS] [--best] [--build DIR]
 
 Rows of an earlier run on the same processor stay where this one did not measure them. JAX and NumPy get what suits them:
 compiled once, warm, results in place where they can."""
@@ -76,6 +76,8 @@ def main():
     parser.add_argument("family", nargs="*", help="norm, gemm, ...; all that are built when none is named")
     parser.add_argument("--filter", help="regular expression on the names of the benchmarks")
     parser.add_argument("--min-time", default="0.3", help="seconds of measured time per benchmark")
+    parser.add_argument("--best", action="store_true", help="keep the better time of this run and the one before, on every side alike: for machines "
+                        "with neighbours")
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "bench"))
     args = parser.parse_args()
     binaries = {os.path.basename(p)[: -len("_bench")]: p for p in sorted(glob.glob(os.path.join(args.build, "baracuda", "**", "*_bench"), recursive=True))
@@ -101,7 +103,11 @@ def main():
         if os.path.exists(path):
             before = json.load(open(path))
             if before.get("context", {}).get("processor") == context["processor"] and "rows" in before:
-                new = {r["name"] for r in rows}
+                new = {r["name"]: r for r in rows}
+                for old in before["rows"] if args.best else []:
+                    row = new.get(old["name"], {})
+                    for choose, keys in ((min, ("best_ms", "jax_ms", "numpy_ms", "floor_ms")), (max, ("bytes/s", "flop/s"))):
+                        row.update({k: choose(row[k], old[k]) for k in keys if k in row and k in old})
                 kept = [r for r in before["rows"] if r["name"] not in new]
                 context = {**before["context"], **context}
         os.makedirs(os.path.dirname(path), exist_ok=True)
