@@ -8,6 +8,7 @@ namespace baracuda {
 
 struct Dual {
   using Scalar = double;
+  using Bits = int;
   static constexpr bool kF32 = false;
   static constexpr int kWidth = 1;
   double v, d;
@@ -61,6 +62,27 @@ struct Dual {
     const double p = std::pow(a.v, b.v);
     return {p, (a.d != 0 ? b.v * std::pow(a.v, b.v - 1) * a.d : 0) + (b.d != 0 ? p * std::log(a.v) * b.d : 0)};
   }
+  friend Dual tan(Dual a) { return {std::tan(a.v), a.d / (std::cos(a.v) * std::cos(a.v))}; }
+  friend Dual asin(Dual a) { return {std::asin(a.v), a.d / std::sqrt(1 - a.v * a.v)}; }
+  friend Dual acos(Dual a) { return {std::acos(a.v), -a.d / std::sqrt(1 - a.v * a.v)}; }
+  friend Dual atan(Dual a) { return {std::atan(a.v), a.d / (1 + a.v * a.v)}; }
+  friend Dual sinh(Dual a) { return {std::sinh(a.v), std::cosh(a.v) * a.d}; }
+  friend Dual cosh(Dual a) { return {std::cosh(a.v), std::sinh(a.v) * a.d}; }
+  friend Dual asinh(Dual a) { return {std::asinh(a.v), a.d / std::sqrt(1 + a.v * a.v)}; }
+  friend Dual acosh(Dual a) { return {std::acosh(a.v), a.d / std::sqrt(a.v * a.v - 1)}; }
+  friend Dual atanh(Dual a) { return {std::atanh(a.v), a.d / (1 - a.v * a.v)}; }
+  friend Dual logit(Dual a) { return {std::log(a.v / (1 - a.v)), a.d / (a.v * (1 - a.v))}; }
+  friend Dual erfc(Dual a) { return {std::erfc(a.v), -2 / kSqrtPi * std::exp(-a.v * a.v) * a.d}; }
+  friend Dual cbrt(Dual a) { return {std::cbrt(a.v), a.d / (3 * std::cbrt(a.v) * std::cbrt(a.v))}; }
+  friend Dual tanhshrink(Dual a) { return a - tanh(a); }
+  friend Dual hypot(Dual a, Dual b) {
+    const double h = std::hypot(a.v, b.v);
+    return {h, (a.v * a.d + b.v * b.d) / h};
+  }
+  friend Dual atan2(Dual a, Dual b) { return {std::atan2(a.v, b.v), (b.v * a.d - a.v * b.d) / (a.v * a.v + b.v * b.v)}; }
+  friend Dual fmod(Dual a, Dual b) { return {std::fmod(a.v, b.v), a.d - std::trunc(a.v / b.v) * b.d}; }
+  friend Dual floor_divide(Dual a, Dual b) { return {std::floor(a.v / b.v), 0}; }
+  friend Dual remainder(Dual a, Dual b) { return {a.v - std::floor(a.v / b.v) * b.v, a.d - std::floor(a.v / b.v) * b.d}; }
 
  private:
   static constexpr double kLn2 = 0.693147180559945309417, kLn10 = 2.302585092994045684018, kSqrtPi = 1.772453850905516027298;
