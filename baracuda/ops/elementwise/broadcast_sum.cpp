@@ -56,7 +56,7 @@ struct SumJob {
   const MapWalk& walk;    // inputs
   const MapWalk& target;  // one operand, kept elements
   int inputs, which;
-  MapRun run;
+  const MapKernel& run;
   const double* parameters;
   double* partial;
 };
@@ -65,11 +65,11 @@ template <class T> struct Sum : SumJob {
 
   struct Blocks {
     alignas(64) char in[kMapOperands][kMapBlock * 8];
-    alignas(64) W out[2][kMapBlock];
+    alignas(64) W out[3][kMapBlock];
   };
   const W* values(Blocks& b, int64_t i, int64_t n) const {
     const void* x[kMapOperands];
-    void* y[2] = {b.out[0], b.out[1]};
+    void* y[3] = {b.out[0], b.out[1], b.out[2]};
     for (int k = 0; k < inputs; ++k) x[k] = walk.fetch(k, i, n, b.in[k], true);
     run(parameters, x, y, n);
     return b.out[which];
@@ -195,7 +195,7 @@ int64_t broadcast_partials(const Shape& shape, const Shape& operand) {
   const Arrangement a = arrange(shape, operand);
   return a.chunks > 1 ? a.chunks * a.kept : 0;
 }
-void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which, const TensorView& target, MapRun run,
+void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which, const TensorView& target, const MapKernel& run,
                    const double* parameters, double* partial, int threads) {
   const Arrangement a = arrange(shape, target.shape);
   if (a.kept == 0) return;

@@ -11,9 +11,9 @@ namespace baracuda {
 MapOperand broadcast_operand(const TensorView& v, const Shape& shape);
 // Doubles of scratch that sum_broadcast needs.
 int64_t broadcast_partials(const Shape& shape, const Shape& operand);
-// target[kept] = sum over the axes where `target` has extent 1 and shape has more. The map `run` has at most two
+// target[kept] = sum over the axes where `target` has extent 1 and shape has more. The map `run` has at most three
 // outputs, written in the accumulator of target's dtype; output `which` is summed.
-void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which, const TensorView& target, MapRun run,
+void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which, const TensorView& target, const MapKernel& run,
                    const double* parameters, double* partial, int threads);
 
 }  // namespace baracuda

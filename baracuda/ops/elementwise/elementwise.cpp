@@ -2,114 +2,283 @@
 #include <cmath>
 #include "baracuda/ops/elementwise/broadcast_sum.hpp"
 #include "baracuda/ops/elementwise/elementwise_cpu.hpp"
+#include "baracuda/ops/elementwise/functor_math.hpp"
 
 namespace baracuda {
 namespace {
 
-const ElementwiseEntry& entry(UnaryKind k) { return BARACUDA_ISA_PICK(unary_kernels).kind[int(k)]; }
-const ElementwiseEntry& entry(BinaryKind k) { return BARACUDA_ISA_PICK(binary_kernels).kind[int(k)]; }
+using elementwise::kY;
 
-template <class D> Status validate_kind(std::string_view op, const D& d) {
+const ElementwiseEntry& entry(UnaryKind k) {
+  int i = int(k);
+  if (i < kUnaryArithmetic) return BARACUDA_ISA_PICK(unary_arithmetic_kernels).kind[i];
+  if ((i -= kUnaryArithmetic) < kUnaryFunction) return BARACUDA_ISA_PICK(unary_function_kernels).kind[i];
+  if ((i -= kUnaryFunction) < kUnaryActivation) return BARACUDA_ISA_PICK(unary_activation_kernels).kind[i];
+  return BARACUDA_ISA_PICK(unary_logic_kernels).kind[i - kUnaryActivation];
+}
+const ElementwiseEntry& entry(BinaryKind k) {
+  int i = int(k);
+  if (i < kBinaryArithmetic) return BARACUDA_ISA_PICK(binary_arithmetic_kernels).kind[i];
+  if ((i -= kBinaryArithmetic) < kBinaryFunction) return BARACUDA_ISA_PICK(binary_function_kernels).kind[i];
+  return BARACUDA_ISA_PICK(binary_logic_kernels).kind[i - kBinaryFunction];
+}
+const ElementwiseEntry& entry(TernaryKind k) { return BARACUDA_ISA_PICK(ternary_kernels).kind[int(k)]; }
+
+bool half(DType t) { return t == DType::f16 || t == DType::bf16; }
+bool takes(const ElementwiseEntry& e, DType t) { return e.forward[t] || (half(t) && e.forward[DType::f32]); }
+bool has_gradient(const ElementwiseEntry& e, DType t) { return e.backward[0] && (half(t) || t == DType::f32 || t == DType::f64); }
+// A loop of f32 for halves: `read` inputs are converted, outputs too unless they have `out_bytes` other than 2.
+MapKernel through_f32(MapRun run, DType t, unsigned read, int inputs, int outputs, int out_bytes) {
+  const HalfKernels& h = BARACUDA_ISA_PICK(half_kernels);
+  MapKernel k(run);
+  k.widen = h.widen[t == DType::bf16], k.narrow = h.narrow[t == DType::bf16];
+  k.widened = read, k.inputs = inputs, k.outputs = outputs, k.out_bytes = out_bytes;
+  return k;
+}
+
+// What the three descriptors have in common.
+struct Problem {
+  const ElementwiseEntry* e;
+  std::string_view kind;
+  DType dtype;
+  int operands;
+  Shape operand[3], shape;      // shape: broadcast
+  DType operand_dtype[3], result;
+  double parameters[3];
+};
+std::optional<double> parameter(const UnaryDescriptor& d, int k) { return k == 0 ? d.alpha : k == 1 ? d.beta : d.gamma; }
+std::optional<double> parameter(const BinaryDescriptor& d, int k) { return k == 0 ? d.alpha : k == 1 ? d.beta : d.gamma; }
+std::optional<double> parameter(const TernaryDescriptor& d, int k) { return k == 0 ? d.alpha : std::nullopt; }
+double largest(DType t) {
+  return t == DType::f16 ? 65504 : t == DType::bf16 ? 0x1.fep127 : t == DType::f32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
+}
+template <class D> Problem problem(const D& d) {
+  Problem p{&entry(d.kind), enum_name(d.kind), d.dtype, 1, {}, {}, {d.dtype, d.dtype, d.dtype}, {}, {}};
+  p.result = p.e->predicate ? DType::boolean : d.dtype;
+  for (int k = 0; k < 3; ++k) p.parameters[k] = parameter(d, k).value_or(p.e->defaults[k]);
+  if constexpr (std::is_same_v<D, UnaryDescriptor>) {
+    p.operand[0] = p.shape = d.shape;
+    if (d.kind == UnaryKind::nan_to_num)  // absent: the largest finite number of the dtype
+      p.parameters[1] = d.beta.value_or(largest(d.dtype)), p.parameters[2] = d.gamma.value_or(-largest(d.dtype));
+  } else if constexpr (std::is_same_v<D, BinaryDescriptor>) {
+    p.operands = 2, p.operand[0] = d.a, p.operand[1] = d.b, p.shape = *broadcast_shape("", d.a, d.b);
+  } else {
+    p.operands = 3, p.operand[0] = d.a, p.operand[1] = d.b, p.operand[2] = d.c, p.shape = *broadcast_shape("", d.a, d.b, d.c);
+    if (d.kind == TernaryKind::where) p.operand_dtype[0] = DType::boolean;
+  }
+  return p;
+}
+constexpr std::string_view kOperand[] = {"a", "b", "c"}, kGradient[] = {"da", "db", "dc"};
+std::string_view operand_name(const Problem& p, int k) { return p.operands == 1 ? "x" : kOperand[k]; }
+std::string_view gradient_name(const Problem& p, int k) { return p.operands == 1 ? "dx" : kGradient[k]; }
+
+template <class D> Status validate(std::string_view op, const D& d) {
   if (!valid(d.dtype)) return invalid(op, "invalid dtype");
   if (!valid_enum(d.kind)) return invalid(op, text("kind ", int(d.kind), " is not a kind"));
-  const int takes = entry(d.kind).parameters;
-  if (takes < 1 && d.alpha != 1) return invalid(op, text("kind ", enum_name(d.kind), " takes no alpha, got ", d.alpha));
-  if (takes < 2 && d.beta != 1) return invalid(op, text("kind ", enum_name(d.kind), " takes no beta, got ", d.beta));
-  if (std::isnan(d.alpha) || std::isnan(d.beta)) return invalid(op, "alpha and beta must not be NaN");
-  return {};
+  const ElementwiseEntry& e = entry(d.kind);
+  constexpr std::string_view names[] = {"alpha", "beta", "gamma"};
+  for (int k = 0; k < 3; ++k) {
+    const auto v = parameter(d, k);
+    if (!v) continue;
+    if (k >= e.parameters && *v != 1) return invalid(op, text("kind ", enum_name(d.kind), " takes no ", names[k], ", got ", *v));
+    if (std::isnan(*v)) return invalid(op, "alpha, beta and gamma must not be NaN");
+  }
+  const double alpha = parameter(d, 0).value_or(e.defaults[0]), beta = parameter(d, 1).value_or(e.defaults[1]);
+  const auto refuse = [&](std::string_view rule) {
+    return invalid(op, text("kind ", enum_name(d.kind), " takes ", rule, ", got ", alpha, e.parameters > 1 ? text(" and ", beta) : std::string()));
+  };
+  if (e.rule == elementwise::kAlphaPositive && !(alpha > 0 && alpha < HUGE_VAL)) return refuse("a finite alpha > 0");
+  if (e.rule == elementwise::kAlphaNotNegative && !(alpha >= 0)) return refuse("alpha >= 0");
+  if (e.rule == elementwise::kNotNegative && !(alpha >= 0 && beta >= 0)) return refuse("alpha and beta >= 0");
+  if (e.rule == elementwise::kOrdered && !(alpha <= beta)) return refuse("alpha <= beta");
+  if constexpr (std::is_same_v<D, UnaryDescriptor>) return expect_shape(op, "shape", d.shape);
+  else {
+    BARACUDA_TRY(expect_shape(op, "a", d.a));
+    BARACUDA_TRY(expect_shape(op, "b", d.b));
+    if constexpr (std::is_same_v<D, BinaryDescriptor>) return broadcast_shape(op, d.a, d.b).status();
+    else {
+      BARACUDA_TRY(expect_shape(op, "c", d.c));
+      return broadcast_shape(op, d.a, d.b, d.c).status();
+    }
+  }
 }
-Status validate_unary(std::string_view op, const UnaryDescriptor& d) {
-  BARACUDA_TRY(validate_kind(op, d));
-  return expect_shape(op, "shape", d.shape);
+template <class D> std::string refuse_forward(const D& d, const PlanPreference&) {
+  return takes(d.kind, d.dtype) ? std::string() : text("kind ", enum_name(d.kind), " does not take ", d.dtype);
 }
-Status validate_binary(std::string_view op, const BinaryDescriptor& d) {
-  BARACUDA_TRY(validate_kind(op, d));
-  BARACUDA_TRY(expect_shape(op, "a", d.a));
-  BARACUDA_TRY(expect_shape(op, "b", d.b));
-  return broadcast_shape(op, d.a, d.b).status();
+template <class D> std::string refuse_backward(const D& d, const PlanPreference&) {
+  if (has_gradient(d.kind, d.dtype)) return {};
+  return text("kind ", enum_name(d.kind), " has no gradient", entry(d.kind).backward[0] ? text(" in ", d.dtype) : std::string());
+}
+template <class D> PrecisionGuarantee guarantee(const D& d) {
+  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
 }
 Status expect_apart(std::string_view op, std::string_view out, const TensorView& y, std::string_view in, const TensorView& x) {
   if (!overlaps(y, x)) return {};
   return invalid(op, text(out, " overlaps ", in, " without being the same tensor"));
 }
-Status expect_read(std::string_view op, std::string_view arg, const TensorView& v, bool needed, std::string_view kind, DType t, const Shape& shape) {
-  if (!needed) return {};
-  if (v.absent()) return invalid(op, text(arg, " is missing: the gradient of ", kind, " reads it"));
-  return expect(op, arg, v, t, shape);
-}
-template <class D> PrecisionGuarantee guarantee(const D& d) {
-  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
-}
 
-Status run_unary(const Launch<Unary>& l) {
-  const UnaryDescriptor& d = l.desc;
-  const double parameters[] = {d.alpha, d.beta};
-  const MapOperand x = MapOperand::of(l.args.x), y = MapOperand::of(l.args.y);
-  run_map(d.shape, {&x, 1}, {&y, 1}, entry(d.kind).forward[d.dtype], parameters, l.threads);
+Status check_forward(std::string_view op, const Problem& p, const TensorView* const* in, const TensorView& y) {
+  for (int k = 0; k < p.operands; ++k) BARACUDA_TRY(expect(op, operand_name(p, k), *in[k], p.operand_dtype[k], p.operand[k]));
+  BARACUDA_TRY(expect(op, "y", y, p.result, p.shape));
+  for (int k = 0; k < p.operands; ++k) BARACUDA_TRY(expect_apart(op, "y", y, operand_name(p, k), *in[k]));
   return {};
 }
-Status run_unary_backward(const Launch<UnaryBackward>& l) {
-  const UnaryDescriptor& d = l.desc;
-  const ElementwiseEntry& e = entry(d.kind);
-  const double parameters[] = {d.alpha, d.beta};
-  const SavedTensors saved = saved_tensors(d.kind);
-  // What is not read gets the place of dy: a dense operand costs nothing.
-  const MapOperand in[] = {MapOperand::of(l.args.dy), MapOperand::of(saved.x ? l.args.x : l.args.dy), MapOperand::of(saved.y ? l.args.y : l.args.dy)};
-  const MapOperand dx = MapOperand::of(l.args.dx);
-  run_map(d.shape, in, {&dx, 1}, e.backward[d.dtype], parameters, l.threads);
+Status run_forward(const Problem& p, const TensorView* const* in, const TensorView& out, int threads) {
+  MapOperand x[3];
+  for (int k = 0; k < p.operands; ++k) x[k] = broadcast_operand(*in[k], p.shape);
+  const MapOperand y = MapOperand::of(out);
+  const MapRun own = p.e->forward[p.dtype];
+  const MapKernel run = own ? MapKernel(own) : through_f32(p.e->forward[DType::f32], p.dtype, 7, p.operands, 1, p.e->predicate ? 1 : 2);
+  run_map(p.shape, {x, size_t(p.operands)}, {&y, 1}, run, p.parameters, threads);
   return {};
 }
 
-Status run_binary(const Launch<Binary>& l) {
-  const BinaryDescriptor& d = l.desc;
-  const Shape shape = *broadcast_shape(Binary::name, d.a, d.b);
-  const double parameters[] = {d.alpha, d.beta};
-  const MapOperand in[] = {broadcast_operand(l.args.a, shape), broadcast_operand(l.args.b, shape)};
-  const MapOperand y = MapOperand::of(l.args.y);
-  run_map(shape, in, {&y, 1}, entry(d.kind).forward[d.dtype], parameters, l.threads);
-  return {};
-}
 // Which operands were broadcast, so that their gradients are sums.
-bool is_sum(const Shape& operand, const Shape& shape) { return operand.numel() != shape.numel(); }
-
-Status run_binary_backward(const Launch<BinaryBackward>& l) {
-  const BinaryDescriptor& d = l.desc;
-  const auto& a = l.args;
-  const ElementwiseEntry& e = entry(d.kind);
-  const Shape shape = *broadcast_shape(BinaryBackward::name, d.a, d.b);
-  const double parameters[] = {d.alpha, d.beta};
-  const SavedPair for_a = saved_for_da(d.kind), for_b = saved_for_db(d.kind);
-  const bool da = !a.da.absent(), db = !a.db.absent();
-  const MapOperand dy = MapOperand::of(a.dy);
-  auto input = [&](const TensorView& v, bool by_a, bool by_b) {
-    return (da && by_a) || (db && by_b) ? broadcast_operand(v, shape) : dy;
-  };
-  const MapOperand in[] = {dy, input(a.a, for_a.a, for_b.a), input(a.b, for_a.b, for_b.b), input(a.y, for_a.y, for_b.y)};
-  const bool sum_a = da && is_sum(d.a, shape), sum_b = db && is_sum(d.b, shape);
-  Carver c = l.carver();
-  for (int k = 0; k < 2; ++k)
-    if (k == 0 ? is_sum(d.a, shape) : is_sum(d.b, shape)) {
-      double* partial = c.take<double>(k == 0 ? "da partial sums" : "db partial sums", broadcast_partials(shape, k == 0 ? d.a : d.b));
-      if (k == 0 ? sum_a : sum_b) sum_broadcast(shape, in, k, k == 0 ? a.da : a.db, e.backward_wide[d.dtype], parameters, partial, l.threads);
+bool is_sum(const Problem& p, int k) { return p.operand[k].numel() != p.shape.numel(); }
+int reads(const Problem& p, const TensorView* const* out) {
+  int bits = 0;
+  for (int k = 0; k < p.operands; ++k) if (!out[k]->absent()) bits |= p.e->reads[k];
+  return bits;
+}
+Status check_backward(std::string_view op, const Problem& p, const TensorView& dy, const TensorView* const* in, const TensorView& y,
+                      const TensorView* const* out) {
+  const int bits = reads(p, out);
+  bool sums = false;
+  for (int k = 0; k < p.operands; ++k) sums = sums || is_sum(p, k);
+  struct Read { std::string_view name; const TensorView& v; bool needed; DType dtype; const Shape& shape; };
+  const auto operand = [&](int k) { return Read{operand_name(p, k), *in[k < p.operands ? k : 0], (bits >> k & 1) != 0, p.operand_dtype[k], p.operand[k]}; };
+  const Read all[] = {{"dy", dy, true, p.dtype, p.shape}, operand(0), operand(1), operand(2), {"y", y, (bits & kY) != 0, p.dtype, p.shape}};
+  for (const Read& r : all) {
+    if (!r.needed) continue;
+    if (r.v.absent()) return invalid(op, text(r.name, " is missing: the gradient of ", p.kind, " reads it"));
+    BARACUDA_TRY(expect(op, r.name, r.v, r.dtype, r.shape));
+  }
+  for (int k = 0; k < p.operands; ++k) {
+    const TensorView& d = *out[k];
+    if (d.absent()) continue;
+    if (p.operand_dtype[k] != p.dtype) return invalid(op, text(gradient_name(p, k), " must be absent: ", operand_name(p, k), " of ", p.kind, " is ", p.operand_dtype[k]));
+    BARACUDA_TRY(expect(op, gradient_name(p, k), d, p.dtype, p.operand[k]));
+    for (const Read& r : all) {
+      if (!r.needed) continue;
+      BARACUDA_TRY(expect_apart(op, gradient_name(p, k), d, r.name, r.v));
+      // Sums take several passes over the inputs, so that nothing may be written in place there.
+      if (sums && r.v.data && r.v.numel() > 0 && r.v.data == d.data)
+        return invalid(op, text(r.name, " is also an output: that is allowed only where every operand has the shape of y"));
     }
-  if ((da && !sum_a) || (db && !sum_b)) {
-    const MapOperand out[] = {da && !sum_a ? MapOperand{a.da.data, broadcast_operand(a.da, shape).strides, dy.bytes} : MapOperand{nullptr, {}, dy.bytes},
-                              db && !sum_b ? MapOperand{a.db.data, broadcast_operand(a.db, shape).strides, dy.bytes} : MapOperand{nullptr, {}, dy.bytes}};
-    run_map(shape, in, out, e.backward[d.dtype], parameters, l.threads);
+    for (int j = 0; j < k; ++j) {
+      if (d.data && d.data == out[j]->data) return invalid(op, text(gradient_name(p, j), " and ", gradient_name(p, k), " are the same memory"));
+      BARACUDA_TRY(expect_apart(op, gradient_name(p, j), *out[j], gradient_name(p, k), d));
+    }
   }
   return {};
 }
-void carve_binary_backward(const BinaryDescriptor& d, const void*, Carver& c) {
-  const Shape shape = *broadcast_shape(BinaryBackward::name, d.a, d.b);
-  if (is_sum(d.a, shape)) c.take<double>("da partial sums", broadcast_partials(shape, d.a));
-  if (is_sum(d.b, shape)) c.take<double>("db partial sums", broadcast_partials(shape, d.b));
+void carve_sums(const Problem& p, Carver& c, double* (&partial)[3]) {
+  constexpr std::string_view names[] = {"da partial sums", "db partial sums", "dc partial sums"};
+  for (int k = 0; k < p.operands; ++k)
+    if (is_sum(p, k)) partial[k] = c.take<double>(names[k], broadcast_partials(p.shape, p.operand[k]));
+}
+template <class D> void carve_backward(const D& d, const void*, Carver& c) {
+  double* partial[3];
+  carve_sums(problem(d), c, partial);
+}
+Status run_backward(const Problem& p, const TensorView& dy, const TensorView* const* in, const TensorView& y, const TensorView* const* out,
+                    Carver carver, int threads) {
+  const int n = p.operands, bits = reads(p, out);
+  // What is not read gets the place of dy: a dense operand costs nothing.
+  MapOperand x[5] = {MapOperand::of(dy)}, maps[3];
+  unsigned halves = 1;
+  for (int k = 0; k < n; ++k) {
+    const bool read = bits >> k & 1;
+    x[1 + k] = read ? broadcast_operand(*in[k], p.shape) : x[0];
+    if (read && p.operand_dtype[k] == p.dtype) halves |= 2u << k;
+  }
+  x[1 + n] = bits & kY ? MapOperand::of(y) : x[0];
+  if (bits & kY) halves |= 2u << n;
+  const MapRun run = p.e->backward[p.dtype == DType::f64];
+  const auto kernel = [&](int out_bytes) { return half(p.dtype) ? through_f32(run, p.dtype, halves, n + 2, n, out_bytes) : MapKernel(run); };
+  const std::span<const MapOperand> inputs(x, size_t(n) + 2);
+  double* partial[3];
+  carve_sums(p, carver, partial);
+  bool any_map = false;
+  for (int k = 0; k < n; ++k) {
+    if (out[k]->absent()) continue;
+    if (is_sum(p, k)) sum_broadcast(p.shape, inputs, k, *out[k], kernel(4), p.parameters, partial[k], threads);
+    else maps[k] = MapOperand::of(*out[k]), any_map = true;
+  }
+  for (int k = 0; k < n; ++k) maps[k].bytes = int(byte_size(p.dtype));
+  if (any_map) run_map(p.shape, inputs, {maps, size_t(n)}, kernel(2), p.parameters, threads);
+  return {};
+}
+
+using View = const TensorView*;
+std::array<View, 1> inputs(const Unary::Args& a) { return {&a.x}; }
+std::array<View, 2> inputs(const Binary::Args& a) { return {&a.a, &a.b}; }
+std::array<View, 3> inputs(const Ternary::Args& a) { return {&a.a, &a.b, &a.c}; }
+std::array<View, 1> inputs(const UnaryBackward::Args& a) { return {&a.x}; }
+std::array<View, 2> inputs(const BinaryBackward::Args& a) { return {&a.a, &a.b}; }
+std::array<View, 3> inputs(const TernaryBackward::Args& a) { return {&a.a, &a.b, &a.c}; }
+std::array<View, 1> gradients(const UnaryBackward::Args& a) { return {&a.dx}; }
+std::array<View, 2> gradients(const BinaryBackward::Args& a) { return {&a.da, &a.db}; }
+std::array<View, 3> gradients(const TernaryBackward::Args& a) { return {&a.da, &a.db, &a.dc}; }
+template <class Args> TensorView saved_y(const Args& a) {
+  if constexpr (requires { a.y; }) return a.y;
+  else return {};
+}
+template <class Op> Status launch_forward(const Launch<Op>& l) {
+  return run_forward(problem(l.desc), inputs(l.args).data(), l.args.y, l.threads);
+}
+// For the dtypes that any kind takes.
+template <class Op> ByDType<Launcher<Op>> forward_launch() {
+  ByDType<Launcher<Op>> table;
+  using Kind = decltype(typename Op::Descriptor{}.kind);
+  for (size_t k = 0; k < enum_names(Kind{}).size(); ++k)
+    for (size_t t = 0; t < kDTypes; ++t)
+      if (takes(Kind(k), DType(t))) table[DType(t)] = launch_forward<Op>;
+  return table;
+}
+template <class Op> std::span<const Kernel<Op>> forward_list(std::string_view row) {
+  static const Kernel<Op> list[] = {{.name = row,
+                                     .launch = forward_launch<Op>(),
+                                     .guarantee = guarantee<typename Op::Descriptor>,
+                                     .refuse = refuse_forward<typename Op::Descriptor>}};
+  return list;
+}
+template <class Op> std::span<const Kernel<Op>> backward_list(std::string_view row) {
+  static const Kernel<Op> list[] = {{.name = row,
+                                     .launch = launch_all<Op>(Floating{}, [](const Launch<Op>& l) {
+                                       return run_backward(problem(l.desc), l.args.dy, inputs(l.args).data(), saved_y(l.args),
+                                                           gradients(l.args).data(), l.carver(), l.threads);
+                                     }),
+                                     .guarantee = guarantee<typename Op::Descriptor>,
+                                     .refuse = refuse_backward<typename Op::Descriptor>,
+                                     .carve = carve_backward<typename Op::Descriptor>}};
+  return list;
+}
+template <class Op> Status check_forward(const typename Op::Descriptor& d, const typename Op::Args& a) {
+  return check_forward(Op::name, problem(d), inputs(a).data(), a.y);
+}
+template <class Op> Status check_backward(const typename Op::Descriptor& d, const typename Op::Args& a) {
+  return check_backward(Op::name, problem(d), a.dy, inputs(a).data(), saved_y(a), gradients(a).data());
 }
 
 }  // namespace
 
-SavedTensors saved_tensors(UnaryKind k) { const int r = entry(k).reads; return {(r & 1) != 0, (r & 4) != 0}; }
-SavedPair saved_for_da(BinaryKind k) { const int r = entry(k).reads; return {(r & 1) != 0, (r & 2) != 0, (r & 4) != 0}; }
-SavedPair saved_for_db(BinaryKind k) { const int r = entry(k).reads_b; return {(r & 1) != 0, (r & 2) != 0, (r & 4) != 0}; }
+#define BARACUDA_QUERIES(Kind)                                                                             \
+  bool takes(Kind k, DType t) { return takes(entry(k), t); }                                               \
+  bool has_gradient(Kind k, DType t) { return has_gradient(entry(k), t); }
+BARACUDA_QUERIES(UnaryKind)
+BARACUDA_QUERIES(BinaryKind)
+BARACUDA_QUERIES(TernaryKind)
+#undef BARACUDA_QUERIES
+DType result_dtype(UnaryKind k, DType t) { return entry(k).predicate ? DType::boolean : t; }
+DType result_dtype(BinaryKind k, DType t) { return entry(k).predicate ? DType::boolean : t; }
+SavedTensors saved_tensors(UnaryKind k) { const int r = entry(k).reads[0]; return {(r & 1) != 0, (r & kY) != 0}; }
+SavedPair saved_for_da(BinaryKind k) { const int r = entry(k).reads[0]; return {(r & 1) != 0, (r & 2) != 0, (r & kY) != 0}; }
+SavedPair saved_for_db(BinaryKind k) { const int r = entry(k).reads[1]; return {(r & 1) != 0, (r & 2) != 0, (r & kY) != 0}; }
+SavedTriple saved_for(TernaryKind k, int operand) {
+  const int r = entry(k).reads[operand];
+  return {(r & 1) != 0, (r & 2) != 0, (r & 4) != 0, (r & kY) != 0};
+}
 
 Result<Shape> broadcast_shape(std::string_view op, const Shape& a, const Shape& b) {
   Shape y;
@@ -123,84 +292,32 @@ Result<Shape> broadcast_shape(std::string_view op, const Shape& a, const Shape& 
   if (!y.valid()) return invalid(op, text("a ", a, " and b ", b, " broadcast to more than 2^63 - 1 elements"));
   return y;
 }
-
-Status Unary::validate(const Descriptor& d) { return validate_unary(name, d); }
-Status Unary::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY(expect(name, "x", a.x, d.dtype, d.shape));
-  BARACUDA_TRY(expect(name, "y", a.y, d.dtype, d.shape));
-  return expect_apart(name, "y", a.y, "x", a.x);
-}
-std::span<const Kernel<Unary>> Unary::kernels() {
-  static constexpr Kernel<Unary> list[] = {
-      {.name = "unary.cpu.map", .launch = launch_all<Unary>(Floating{}, run_unary), .guarantee = guarantee<Descriptor>}};
-  return list;
+Result<Shape> broadcast_shape(std::string_view op, const Shape& a, const Shape& b, const Shape& c) {
+  BARACUDA_TRY_ASSIGN(ab, broadcast_shape(op, a, b));
+  Result<Shape> y = broadcast_shape(op, ab, c);
+  if (!y.ok()) return invalid(op, text("a ", a, ", b ", b, " and c ", c, " do not broadcast"));
+  return y;
 }
 
-Status UnaryBackward::validate(const Descriptor& d) { return validate_unary(name, d); }
-Status UnaryBackward::check(const Descriptor& d, const Args& a) {
-  const SavedTensors saved = saved_tensors(d.kind);
-  BARACUDA_TRY(expect(name, "dy", a.dy, d.dtype, d.shape));
-  BARACUDA_TRY(expect_read(name, "x", a.x, saved.x, enum_name(d.kind), d.dtype, d.shape));
-  BARACUDA_TRY(expect_read(name, "y", a.y, saved.y, enum_name(d.kind), d.dtype, d.shape));
-  BARACUDA_TRY(expect(name, "dx", a.dx, d.dtype, d.shape));
-  BARACUDA_TRY(expect_apart(name, "dx", a.dx, "dy", a.dy));
-  if (saved.x) BARACUDA_TRY(expect_apart(name, "dx", a.dx, "x", a.x));
-  if (saved.y) BARACUDA_TRY(expect_apart(name, "dx", a.dx, "y", a.y));
-  return {};
-}
-std::span<const Kernel<UnaryBackward>> UnaryBackward::kernels() {
-  static constexpr Kernel<UnaryBackward> list[] = {{.name = "unary_backward.cpu.map",
-                                                    .launch = launch_all<UnaryBackward>(Floating{}, run_unary_backward),
-                                                    .guarantee = guarantee<Descriptor>}};
-  return list;
-}
+Status Unary::validate(const Descriptor& d) { return baracuda::validate(name, d); }
+Status Unary::check(const Descriptor& d, const Args& a) { return check_forward<Unary>(d, a); }
+std::span<const Kernel<Unary>> Unary::kernels() { return forward_list<Unary>("unary.cpu.map"); }
+Status UnaryBackward::validate(const Descriptor& d) { return baracuda::validate(name, d); }
+Status UnaryBackward::check(const Descriptor& d, const Args& a) { return check_backward<UnaryBackward>(d, a); }
+std::span<const Kernel<UnaryBackward>> UnaryBackward::kernels() { return backward_list<UnaryBackward>("unary_backward.cpu.map"); }
 
-Status Binary::validate(const Descriptor& d) { return validate_binary(name, d); }
-Status Binary::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY(expect(name, "a", a.a, d.dtype, d.a));
-  BARACUDA_TRY(expect(name, "b", a.b, d.dtype, d.b));
-  BARACUDA_TRY(expect(name, "y", a.y, d.dtype, *broadcast_shape(name, d.a, d.b)));
-  BARACUDA_TRY(expect_apart(name, "y", a.y, "a", a.a));
-  return expect_apart(name, "y", a.y, "b", a.b);
-}
-std::span<const Kernel<Binary>> Binary::kernels() {
-  static constexpr Kernel<Binary> list[] = {
-      {.name = "binary.cpu.map", .launch = launch_all<Binary>(Floating{}, run_binary), .guarantee = guarantee<Descriptor>}};
-  return list;
-}
+Status Binary::validate(const Descriptor& d) { return baracuda::validate(name, d); }
+Status Binary::check(const Descriptor& d, const Args& a) { return check_forward<Binary>(d, a); }
+std::span<const Kernel<Binary>> Binary::kernels() { return forward_list<Binary>("binary.cpu.map"); }
+Status BinaryBackward::validate(const Descriptor& d) { return baracuda::validate(name, d); }
+Status BinaryBackward::check(const Descriptor& d, const Args& a) { return check_backward<BinaryBackward>(d, a); }
+std::span<const Kernel<BinaryBackward>> BinaryBackward::kernels() { return backward_list<BinaryBackward>("binary_backward.cpu.map"); }
 
-Status BinaryBackward::validate(const Descriptor& d) { return validate_binary(name, d); }
-Status BinaryBackward::check(const Descriptor& d, const Args& a) {
-  const Shape shape = *broadcast_shape(name, d.a, d.b);
-  const SavedPair da = saved_for_da(d.kind), db = saved_for_db(d.kind);
-  const bool by_a = !a.da.absent(), by_b = !a.db.absent();
-  const std::string_view kind = enum_name(d.kind);
-  struct Read { std::string_view name; const TensorView& v; bool needed; const Shape& shape; };
-  const Read reads[] = {{"dy", a.dy, true, shape},
-                        {"a", a.a, (by_a && da.a) || (by_b && db.a), d.a},
-                        {"b", a.b, (by_a && da.b) || (by_b && db.b), d.b},
-                        {"y", a.y, (by_a && da.y) || (by_b && db.y), shape}};
-  for (const Read& r : reads) BARACUDA_TRY(expect_read(name, r.name, r.v, r.needed, kind, d.dtype, r.shape));
-  if (by_a) BARACUDA_TRY(expect(name, "da", a.da, d.dtype, d.a));
-  if (by_b) BARACUDA_TRY(expect(name, "db", a.db, d.dtype, d.b));
-  // Sums take several passes over the inputs, so that nothing may be written in place there.
-  const bool sums = is_sum(d.a, shape) || is_sum(d.b, shape);
-  for (const Read& r : reads)
-    if (r.needed) {
-      BARACUDA_TRY(expect_apart(name, "da", a.da, r.name, r.v));
-      BARACUDA_TRY(expect_apart(name, "db", a.db, r.name, r.v));
-      if (sums && r.v.data && r.v.numel() > 0 && (r.v.data == a.da.data || r.v.data == a.db.data))
-        return invalid(name, text(r.name, " is also an output: that is allowed only where a and b have the shape of y"));
-    }
-  if (by_a && by_b && a.da.data && a.da.data == a.db.data) return invalid(name, "da and db are the same memory");
-  return expect_apart(name, "da", a.da, "db", a.db);
-}
-std::span<const Kernel<BinaryBackward>> BinaryBackward::kernels() {
-  static constexpr Kernel<BinaryBackward> list[] = {{.name = "binary_backward.cpu.map",
-                                                     .launch = launch_all<BinaryBackward>(Floating{}, run_binary_backward),
-                                                     .guarantee = guarantee<Descriptor>,
-                                                     .carve = carve_binary_backward}};
-  return list;
-}
+Status Ternary::validate(const Descriptor& d) { return baracuda::validate(name, d); }
+Status Ternary::check(const Descriptor& d, const Args& a) { return check_forward<Ternary>(d, a); }
+std::span<const Kernel<Ternary>> Ternary::kernels() { return forward_list<Ternary>("ternary.cpu.map"); }
+Status TernaryBackward::validate(const Descriptor& d) { return baracuda::validate(name, d); }
+Status TernaryBackward::check(const Descriptor& d, const Args& a) { return check_backward<TernaryBackward>(d, a); }
+std::span<const Kernel<TernaryBackward>> TernaryBackward::kernels() { return backward_list<TernaryBackward>("ternary_backward.cpu.map"); }
 
 }  // namespace baracuda

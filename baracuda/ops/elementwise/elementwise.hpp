@@ -1,17 +1,27 @@
 #pragma once
-// Elementwise ops of one and of two tensors, and their gradients. A kind is one functor in elementwise_math.hpp and one
-// name in the lists below; loops, strides, broadcasting, dtypes and the gradient check are the same for all.
+// Elementwise ops of one, two and three tensors, and their gradients. A kind is one functor in the _math.hpp of its group and
+// one name in elementwise_kinds.hpp; loops, strides, broadcasting, dtypes and the gradient check are the same for all.
 //
-// Dtypes: f16 bf16 f32 f64, the same for every tensor. Strides: any, also negative; zero for inputs (broadcast views).
-// Binary broadcasts its two shapes as numpy does; gradients of broadcast operands are sums over the broadcast axes.
-// In place: an output may be one of the inputs where data and strides are equal (unary, and binary of equal shapes);
-// any other overlap of dense tensors is refused.
-// Numerics: computed in f32 (f64 for f64) and rounded once; error bounds per kind in elementwise.md. NaN in gives NaN
-// out, also through relu, abs, maximum and minimum (pow: IEEE, pow(NaN, 0) = pow(1, NaN) = 1). Sums of broadcast
+// Dtypes: the descriptor's dtype is that of every tensor, except that predicates and comparisons give bool (result_dtype says
+// which), `where` has a bool a and takes any dtype, and gradients exist for f16 bf16 f32 f64. f16 bf16 f32 f64 for every kind
+// that is not bitwise; i8 to u64 for kinds that are exact on integers, bool for logic, comparisons, where, add (or), mul
+// (and), maximum, minimum. select refuses the rest by name, and the gradient of a kind without one.
+// Integers wrap. Division by zero does not trap: quotient -1 (all ones), remainder the dividend; min / -1 = min. Shifts by the
+// width or more, or by a negative count, give 0 (-1 for a negative number to the right). pow with a negative exponent is cut
+// to 0 unless |a| = 1.
+// Strides: any, also negative; zero for inputs (broadcast views). Shapes broadcast as numpy does; gradients of broadcast
+// operands are sums over the broadcast axes. In place: an output may be one of the inputs where data, strides and the size of
+// an element are equal (unary, and the others for equal shapes); any other overlap of dense tensors is refused.
+// Numerics: computed in f32 (f64 for f64) and rounded once; error bounds per kind in elementwise.md. NaN in gives NaN out, also
+// through relu, abs, clamp, sign, maximum and minimum (pow: IEEE, pow(NaN, 0) = pow(1, NaN) = 1; hypot(inf, NaN) = inf; step
+// gives 0, nan_to_num alpha; fmax and fmin return the other operand; comparisons are false, ne true). Sums of broadcast
 // gradients are kept in f64 and added in an order that depends on the shapes alone.
-// Gradients at kinks: relu 0 at 0, abs 0 at 0; maximum and minimum give half to each of two equal values, and the whole
-// to both where one is NaN; pow does not move with a where b = 0, nor with b where a = 0 and b >= 0.
+// Gradients at kinks: relu and abs 0 at 0; hardtanh, relu6, hardsigmoid 0 at their bounds, clamp and clamp_min pass there;
+// maximum and minimum give half to each of two equal values, fmax and fmin the whole to the first; where one operand of
+// maximum is NaN both get it; atan2 and hypot 0 at the origin; pow does not move with a where b = 0, nor with b where a = 0
+// and b >= 0; steps (floor, sign, div_trunc ...) 0.
 // Workspace: none; for gradients of broadcast operands partial sums. Guarantee: deterministic, batch invariant (maps).
+#include <optional>
 #include <span>
 #include "baracuda/core/plan.hpp"
 #include "baracuda/ops/elementwise/elementwise_kinds.hpp"
@@ -24,35 +34,65 @@ SavedTensors saved_tensors(UnaryKind);
 struct SavedPair { bool a, b, y; };
 SavedPair saved_for_da(BinaryKind);
 SavedPair saved_for_db(BinaryKind);
+struct SavedTriple { bool a, b, c, y; };
+SavedTriple saved_for(TernaryKind, int operand);
+// The dtype of y: bool for predicates, else the operands'.
+DType result_dtype(UnaryKind, DType);
+DType result_dtype(BinaryKind, DType);
+// Whether the kind takes the dtype, and whether it has a gradient in it.
+bool takes(UnaryKind, DType);
+bool takes(BinaryKind, DType);
+bool takes(TernaryKind, DType);
+bool has_gradient(UnaryKind, DType);
+bool has_gradient(BinaryKind, DType);
+bool has_gradient(TernaryKind, DType);
 
-// alpha and beta belong to the kinds that name them above; for the others they must stay 1.
+// alpha, beta and gamma belong to the kinds that the page names them for; absent, they have the page's default; for other
+// kinds they must be absent (or 1).
 struct UnaryDescriptor {
   UnaryKind kind = UnaryKind::neg;
   DType dtype = DType::f32;
   Shape shape;
-  double alpha = 1, beta = 1;
+  std::optional<double> alpha, beta, gamma;
   static constexpr auto fields() {
-    return std::tuple(field("kind", &UnaryDescriptor::kind, "function"), field("dtype", &UnaryDescriptor::dtype, "of every tensor"),
+    return std::tuple(field("kind", &UnaryDescriptor::kind, "function"), field("dtype", &UnaryDescriptor::dtype, "of x, dy, dx"),
                       field("shape", &UnaryDescriptor::shape, "of every tensor"),
                       field("alpha", &UnaryDescriptor::alpha, "first parameter of the kind"),
-                      field("beta", &UnaryDescriptor::beta, "second parameter of the kind"));
+                      field("beta", &UnaryDescriptor::beta, "second parameter of the kind"),
+                      field("gamma", &UnaryDescriptor::gamma, "third parameter of the kind"));
   }
 };
 struct BinaryDescriptor {
   BinaryKind kind = BinaryKind::add;
   DType dtype = DType::f32;
   Shape a, b;
-  double alpha = 1, beta = 1;
+  std::optional<double> alpha, beta, gamma;
   static constexpr auto fields() {
-    return std::tuple(field("kind", &BinaryDescriptor::kind, "function"), field("dtype", &BinaryDescriptor::dtype, "of every tensor"),
+    return std::tuple(field("kind", &BinaryDescriptor::kind, "function"), field("dtype", &BinaryDescriptor::dtype, "of the operands"),
                       field("a", &BinaryDescriptor::a, "shape of the first operand"),
                       field("b", &BinaryDescriptor::b, "shape of the second operand; y has their broadcast shape"),
                       field("alpha", &BinaryDescriptor::alpha, "first parameter of the kind"),
-                      field("beta", &BinaryDescriptor::beta, "second parameter of the kind"));
+                      field("beta", &BinaryDescriptor::beta, "second parameter of the kind"),
+                      field("gamma", &BinaryDescriptor::gamma, "third parameter of the kind"));
+  }
+};
+struct TernaryDescriptor {
+  TernaryKind kind = TernaryKind::where;
+  DType dtype = DType::f32;
+  Shape a, b, c;
+  std::optional<double> alpha;
+  static constexpr auto fields() {
+    return std::tuple(field("kind", &TernaryDescriptor::kind, "function"),
+                      field("dtype", &TernaryDescriptor::dtype, "of the operands; a of where is bool"),
+                      field("a", &TernaryDescriptor::a, "shape of the first operand"),
+                      field("b", &TernaryDescriptor::b, "shape of the second operand"),
+                      field("c", &TernaryDescriptor::c, "shape of the third operand; y has their broadcast shape"),
+                      field("alpha", &TernaryDescriptor::alpha, "factor of addcmul and addcdiv"));
   }
 };
 // The shape that a and b broadcast to; invalid_problem where an axis has two extents, neither of them 1.
 Result<Shape> broadcast_shape(std::string_view op, const Shape& a, const Shape& b);
+Result<Shape> broadcast_shape(std::string_view op, const Shape& a, const Shape& b, const Shape& c);
 
 struct Unary {
   static constexpr std::string_view name = "unary", category = "elementwise", summary = "y = f(x)";
@@ -117,5 +157,39 @@ struct BinaryBackward {
   static std::span<const Kernel<BinaryBackward>> kernels();
 };
 using BinaryBackwardPlan = Plan<BinaryBackward>;
+
+struct Ternary {
+  static constexpr std::string_view name = "ternary", category = "elementwise", summary = "y = f(a, b, c)";
+  using Descriptor = TernaryDescriptor;
+  struct Args {
+    TensorView a, b, c, y;
+    static constexpr auto args() {
+      return std::tuple(arg("a", &Args::a, Role::in), arg("b", &Args::b, Role::in), arg("c", &Args::c, Role::in), arg("y", &Args::y, Role::out));
+    }
+  };
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<Ternary>> kernels();
+};
+using TernaryPlan = Plan<Ternary>;
+
+// The gradients of a, b and c, summed over the axes along which they were broadcast. Any may be absent; da of where must be.
+struct TernaryBackward {
+  static constexpr std::string_view name = "ternary_backward", category = "elementwise", summary = "gradients of ternary";
+  using Descriptor = TernaryDescriptor;
+  struct Args {
+    TensorView dy, a, b, c, da, db, dc;
+    static constexpr auto args() {
+      return std::tuple(arg("dy", &Args::dy, Role::in), arg("a", &Args::a, Role::optional_in, "where the kind reads it"),
+                        arg("b", &Args::b, Role::optional_in, "where the kind reads it"),
+                        arg("c", &Args::c, Role::optional_in, "where the kind reads it"), arg("da", &Args::da, Role::optional_out),
+                        arg("db", &Args::db, Role::optional_out), arg("dc", &Args::dc, Role::optional_out));
+    }
+  };
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<TernaryBackward>> kernels();
+};
+using TernaryBackwardPlan = Plan<TernaryBackward>;
 
 }  // namespace baracuda

@@ -11,16 +11,16 @@ using namespace baracuda::testing;
 constexpr Shape kShape{4096, 4096};
 
 void unary(benchmark::State& state, UnaryKind kind, DType t) {
-  Buffer x(t, kShape), y(t, kShape);
-  bench_plan<Unary>(state, {kind, t, kShape}, {x, y}, 2 * x.bytes());
+  Buffer x(t, kShape), y(result_dtype(kind, t), kShape);
+  bench_plan<Unary>(state, {kind, t, kShape}, {x, y}, x.bytes() + y.bytes());
 }
 void unary_backward(benchmark::State& state, UnaryKind kind, DType t) {
   Buffer dy(t, kShape), x(t, kShape), dx(t, kShape);
   bench_plan<UnaryBackward>(state, {kind, t, kShape}, {dy, x, x, dx}, 3 * x.bytes());
 }
 void binary(benchmark::State& state, BinaryKind kind, DType t) {
-  Buffer a(t, kShape), b(t, kShape), y(t, kShape);
-  bench_plan<Binary>(state, {kind, t, kShape, kShape}, {a, b, y}, 3 * a.bytes());
+  Buffer a(t, kShape), b(t, kShape), y(result_dtype(kind, t), kShape);
+  bench_plan<Binary>(state, {kind, t, kShape, kShape}, {a, b, y}, a.bytes() + b.bytes() + y.bytes());
 }
 void binary_backward(benchmark::State& state, BinaryKind kind, DType t) {
   Buffer dy(t, kShape), a(t, kShape), b(t, kShape), da(t, kShape), db(t, kShape);
@@ -65,12 +65,13 @@ const bool registered = [] {
   for (DType t : {DType::f32, DType::bf16}) {
     for (int i = 0; i < kUnaryKinds; ++i) {
       const UnaryKind k = UnaryKind(i);
+      if (!takes(k, t)) continue;
       bench<Unary>(t, kShape, enum_name(k), [=](benchmark::State& s) { unary(s, k, t); });
-      bench<UnaryBackward>(t, kShape, enum_name(k), [=](benchmark::State& s) { unary_backward(s, k, t); });
+      if (has_gradient(k, t)) bench<UnaryBackward>(t, kShape, enum_name(k), [=](benchmark::State& s) { unary_backward(s, k, t); });
     }
     for (int i = 0; i < kBinaryKinds; ++i) {
       const BinaryKind k = BinaryKind(i);
-      bench<Binary>(t, kShape, enum_name(k), [=](benchmark::State& s) { binary(s, k, t); });
+      if (takes(k, t)) bench<Binary>(t, kShape, enum_name(k), [=](benchmark::State& s) { binary(s, k, t); });
     }
     for (BinaryKind k : {BinaryKind::mul, BinaryKind::div})
       bench<BinaryBackward>(t, kShape, enum_name(k), [=](benchmark::State& s) { binary_backward(s, k, t); });

@@ -8,14 +8,33 @@
 namespace baracuda {
 
 struct ElementwiseEntry {
-  ByDType<MapRun> forward;        // x... -> y
-  ByDType<MapRun> backward;       // dy x... y -> dx...
-  ByDType<MapRun> backward_wide;  // the same, written in the accumulator's dtype, for sums over broadcast axes
-  int reads, reads_b, parameters; // bits: 1 first operand, 2 second, 4 y
+  ByDType<MapRun> forward;  // x... -> y. f16 and bf16 without a loop go through the one of f32
+  MapRun backward[2];       // dy x... y -> dx..., in f32 and f64; null: no gradient
+  int reads[3];             // by the gradient of each operand, as bits: 1 first operand, 2 second, 4 third, 8 y
+  int parameters, rule;     // how many of alpha, beta, gamma; what alpha must be (Rule)
+  double defaults[3];
+  bool predicate;           // y is bool
 };
-struct UnaryKernels { ElementwiseEntry kind[kUnaryKinds]; };
-struct BinaryKernels { ElementwiseEntry kind[kBinaryKinds]; };
-BARACUDA_ISA_TABLE(UnaryKernels, unary_kernels)
-BARACUDA_ISA_TABLE(BinaryKernels, binary_kernels)
+template <int N> struct ElementwiseTable { ElementwiseEntry kind[N]; };
+#define BARACUDA_ONE(k) +1
+inline constexpr int kUnaryArithmetic = 0 BARACUDA_UNARY_ARITHMETIC(BARACUDA_ONE), kUnaryFunction = 0 BARACUDA_UNARY_FUNCTION(BARACUDA_ONE);
+inline constexpr int kUnaryActivation = 0 BARACUDA_UNARY_ACTIVATION(BARACUDA_ONE), kUnaryLogic = 0 BARACUDA_UNARY_LOGIC(BARACUDA_ONE);
+inline constexpr int kBinaryArithmetic = 0 BARACUDA_BINARY_ARITHMETIC(BARACUDA_ONE), kBinaryFunction = 0 BARACUDA_BINARY_FUNCTION(BARACUDA_ONE);
+inline constexpr int kBinaryLogic = 0 BARACUDA_BINARY_LOGIC(BARACUDA_ONE);
+#undef BARACUDA_ONE
+BARACUDA_ISA_TABLE(ElementwiseTable<kUnaryArithmetic>, unary_arithmetic_kernels)
+BARACUDA_ISA_TABLE(ElementwiseTable<kUnaryFunction>, unary_function_kernels)
+BARACUDA_ISA_TABLE(ElementwiseTable<kUnaryActivation>, unary_activation_kernels)
+BARACUDA_ISA_TABLE(ElementwiseTable<kUnaryLogic>, unary_logic_kernels)
+BARACUDA_ISA_TABLE(ElementwiseTable<kBinaryArithmetic>, binary_arithmetic_kernels)
+BARACUDA_ISA_TABLE(ElementwiseTable<kBinaryFunction>, binary_function_kernels)
+BARACUDA_ISA_TABLE(ElementwiseTable<kBinaryLogic>, binary_logic_kernels)
+BARACUDA_ISA_TABLE(ElementwiseTable<kTernaryKinds>, ternary_kernels)
+
+struct HalfKernels {  // 0: f16, 1: bf16
+  void (*widen[2])(const void* half, float* to, int64_t n);
+  void (*narrow[2])(const float* from, void* half, int64_t n);
+};
+BARACUDA_ISA_TABLE(HalfKernels, half_kernels)
 
 }  // namespace baracuda

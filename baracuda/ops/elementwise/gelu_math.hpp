@@ -1,6 +1,6 @@
 #pragma once
-// The normal distribution's tail and exp of a two-word argument, which the gelu kinds are made of: the plain formulas
-// lose all digits of the tail in 1 + erf, or scale an argument's rounding by its size.
+// The normal distribution's tail and exp of a two-word argument, which the gelu kinds and erfc are made of: the plain
+// formulas lose all digits of the tail in 1 + erf, or scale an argument's rounding by its size.
 #include "baracuda/math/vmath.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
@@ -44,18 +44,32 @@ template <class V> BARACUDA_HD V mills(V z) {
   const V d = z + kMillsShift<V>, t = (z - kMillsShift<V>) / d;
   return fma(t, fma(t, mills_higher(t), V(kMillsSecond<V>)), V(kMillsFirst<V>)) / d;
 }
-// z Phi(-z) as m a b: sums and products that would cost half an ulp each carry a second word.
+// w Phi(-(z + z_low)) as m a b, given exp(-(z + z_low)^2 / 2): sums and products that would cost half an ulp each carry a
+// second word.
 template <class V> struct Scaled { V m, a, b; };
-template <class V> BARACUDA_HD Scaled<V> normal_tail(V z) {
-  const ExpParts<V> g = normal_density(z);
+template <class V> BARACUDA_HD Scaled<V> scaled_tail(V w, V z, V z_low, ExpParts<V> g) {
   const double k = kMillsShift<V>, first = kMillsFirst<V>, second = kMillsSecond<V>;
   const double first_low = V::kF32 ? 0 : -0x1.565f5eebea41cp-55, second_low = V::kF32 ? 0 : 0x1.3174d50a816acp-55;
-  const V d = z + k, part = d - z, d_low = (z - (d - part)) + (k - part), t0 = (z - k) / d;
-  const V off = d_low * (1 - t0) * (0.5 / k), t = fma(-t0, off, t0);  // off = d_low / d
+  const TwoWords<V> d = two_sum(z, V(k)), e = two_sum(z, V(-k));
+  const V d_low = d.lo + z_low, t = e.hi / d.hi, inverse = (1 - t) * (0.5 / k), off = d_low * inverse;  // off = d_low / d
+  const V t_low = ((fma(-t, d.hi, e.hi) + (e.lo + z_low)) - t * d_low) * inverse;
   const V h = mills_higher(t), q = fma(t, h, V(second)), q_low = fma(t, h, second - q) + second_low;
-  const V p = fma(t, q, V(first)), p_low = fma(t, q_low, fma(t, q, first - p) + first_low);
-  const V n = z * p, n_low = fma(-n, off, fma(z, p, -n) + z * p_low);
-  return {(n + fma(n, g.e, fma(n_low, g.e, n_low))) / d, g.a, g.b};
+  const V p = fma(t, q, V(first)), p_low = fma(t, q_low, fma(t, q, first - p) + first_low) + t_low * fma(t, h, q);
+  const V n = w * p, n_low = fma(-n, off, fma(w, p, -n) + w * p_low);
+  return {(n + fma(n, g.e, fma(n_low, g.e, n_low))) / d.hi, g.a, g.b};
+}
+template <class V> BARACUDA_HD Scaled<V> normal_tail(V z) { return scaled_tail(z, z, V(0), normal_density(z)); }  // z Phi(-z)
+
+template <class V> BARACUDA_HD ExpParts<V> exp_minus_square(V x) {
+  const V s = x * x;
+  return exp_parts(-s, -fma(x, x, -s));
+}
+template <class V> BARACUDA_HD V erfc(V x) {  // 2 Phi(-sqrt(2) x), mirrored below 0
+  const V a = clamp(abs(x), 0, 30), root = V::kF32 ? 0x1.6a09e6p0 : 0x1.6a09e667f3bcdp0;
+  const V z = a * root, z_low = fma(a, root, -z) + a * V(V::kF32 ? 0x1.9fcef4p-26 : -0x1.bdd3413b26456p-54);
+  const Scaled<V> t = scaled_tail(V(2), z, z_low, exp_minus_square(a));
+  const V tail = t.m * t.a * t.b;
+  return where(a < 0.5, 1 - erf_near(x), where(x < 0, 2 - tail, tail));
 }
 
 // x / (1 + t) for x >= 0, x t / (1 + t) below, t = exponential(|x|): x times a sigmoid. What the sum 1 + t rounds away

@@ -108,8 +108,27 @@ void MapWalk::put(int k, int64_t i, int64_t n, void* from) const {
   });
 }
 
-void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const MapOperand> out, MapRun run, const double* parameters,
-             int threads) {
+void MapKernel::staged(const double* parameters, const void* const* in, void* const* out, int64_t n) const {
+  constexpr int64_t kStage = 512;
+  alignas(64) float x[kMapOperands][kStage], y[kMapOperands][kStage];
+  const void* from[kMapOperands];
+  void* to[kMapOperands];
+  for (int64_t i = 0; i < n; i += kStage) {
+    const int64_t m = std::min(kStage, n - i);
+    for (int k = 0; k < inputs; ++k) {
+      const bool half = widened >> k & 1;
+      if (half) widen(static_cast<const uint16_t*>(in[k]) + i, x[k], m);
+      from[k] = half ? static_cast<const void*>(x[k]) : static_cast<const char*>(in[k]) + i;
+    }
+    for (int k = 0; k < outputs; ++k) to[k] = out_bytes == 2 ? static_cast<void*>(y[k]) : static_cast<char*>(out[k]) + i * out_bytes;
+    run(parameters, from, to, m);
+    if (out_bytes == 2)
+      for (int k = 0; k < outputs; ++k) narrow(y[k], static_cast<uint16_t*>(out[k]) + i, m);
+  }
+}
+
+void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const MapOperand> out, const MapKernel& run,
+             const double* parameters, int threads) {
   MapWalk walk;
   walk.init(shape, in, out);
   const int inputs = int(in.size());

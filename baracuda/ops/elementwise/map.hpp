@@ -10,7 +10,7 @@
 
 namespace baracuda {
 
-inline constexpr int kMapOperands = 6;
+inline constexpr int kMapOperands = 8;
 inline constexpr int64_t kMapBlock = 256;
 // Null data: an input that is not read (it is given zeros) or an output that is not wanted.
 struct MapOperand {
@@ -51,8 +51,8 @@ struct MapWalk {
   int64_t offset(int k, int64_t i) const;
 };
 
-void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const MapOperand> out, MapRun run, const double* parameters,
-             int threads);
+void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const MapOperand> out, const MapKernel& run,
+             const double* parameters, int threads);
 
 // Two dense tensors share memory without being the same tensor.
 bool overlaps(const TensorView& a, const TensorView& b);

@@ -6,6 +6,13 @@
 namespace baracuda::inline BARACUDA_ISA {
 namespace {
 
+template <int N, class M> BARACUDA_HD void store_mask(bool* y, M m) {
+  if constexpr (N == 1) *y = m;
+  else {
+    const Raw<int8_t, N> bytes = -__builtin_convertvector(m, Raw<int8_t, N>);
+    __builtin_memcpy(y, &bytes, sizeof bytes);
+  }
+}
 // n is a multiple of the vector's lanes. Not inlined: one copy of the formula serves whole vectors and the rest.
 template <class F, class T, class O>
 __attribute__((noinline)) void map_vectors(const F& f, const T* const (&x)[F::in], O* const (&y)[F::out], int64_t n) {
@@ -14,18 +21,28 @@ __attribute__((noinline)) void map_vectors(const F& f, const T* const (&x)[F::in
 #pragma GCC ivdep  // one lane: the compiler vectorises where it can
 #endif
   for (int64_t i = 0; i < n; i += N) {
-    Pack<Acc<T>, N> in[F::in] = {}, out[F::out];
+    Pack<Acc<T>, N> in[F::in] = {};
     for (int k = 0; k < F::in; ++k)
       if (F::needs(k)) in[k] = load<N>(x[k] + i);
-    f(in, out);
-    for (int k = 0; k < F::out; ++k) store<O, N>(y[k] + i, out[k]);
+    if constexpr (std::is_same_v<O, bool>) store_mask<N>(y[0] + i, f.value(in));
+    else {
+      Pack<Acc<T>, N> out[F::out];
+      f(in, out);
+      for (int k = 0; k < F::out; ++k) store<O, N>(y[k] + i, out[k]);
+    }
   }
 }
-// F: in, out, needs(k), alpha, beta, operator()(const V* x, V* y). T is read, O written: T, or its accumulator.
-template <class F, class T, class O> void map_dense(const double* parameters, const void* const* in, void* const* out, int64_t n) {
-  constexpr int N = kLanes<Acc<T>>;
+template <class F> BARACUDA_HD F with_parameters(const double* parameters) {
   F f;
   f.alpha = parameters[0], f.beta = parameters[1];
+  if constexpr (requires { f.gamma; }) f.gamma = parameters[2];
+  return f;
+}
+// F: in, out, needs(k), alpha, beta (gamma), operator()(const V* x, V* y). T is read, O written: T, its accumulator, or bool
+// for the mask that value(x) gives.
+template <class F, class T, class O> void map_dense(const double* parameters, const void* const* in, void* const* out, int64_t n) {
+  constexpr int N = kLanes<Acc<T>>;
+  const F f = with_parameters<F>(parameters);
   const T* x[F::in];
   O* y[F::out];
   for (int k = 0; k < F::in; ++k) x[k] = static_cast<const T*>(in[k]);

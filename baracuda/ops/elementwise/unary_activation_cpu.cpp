@@ -1,0 +1,14 @@
+// The loops of the unary activation kinds, for one instruction set.
+#include "baracuda/ops/elementwise/activation_math.hpp"
+#include "baracuda/ops/elementwise/elementwise_table.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+#define BARACUDA_ENTRY(k) entry<elementwise::Unary<UnaryKind::k>>(),
+constexpr ElementwiseEntry entries[] = {BARACUDA_UNARY_ACTIVATION(BARACUDA_ENTRY)};
+#undef BARACUDA_ENTRY
+}  // namespace
+extern constexpr ElementwiseTable<kUnaryActivation> unary_activation_kernels = table(entries);
+}  // namespace BARACUDA_ISA
+}  // namespace baracuda

@@ -1,0 +1,14 @@
+// The loops of the unary arithmetic kinds, for one instruction set.
+#include "baracuda/ops/elementwise/arithmetic_math.hpp"
+#include "baracuda/ops/elementwise/elementwise_table.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+#define BARACUDA_ENTRY(k) entry<elementwise::Unary<UnaryKind::k>>(),
+constexpr ElementwiseEntry entries[] = {BARACUDA_UNARY_ARITHMETIC(BARACUDA_ENTRY)};
+#undef BARACUDA_ENTRY
+}  // namespace
+extern constexpr ElementwiseTable<kUnaryArithmetic> unary_arithmetic_kernels = table(entries);
+}  // namespace BARACUDA_ISA
+}  // namespace baracuda
