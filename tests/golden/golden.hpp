@@ -73,6 +73,13 @@ class Replay {
     const Json* j = argument(position, keyword);
     return j ? j->get<T>() : otherwise;
   }
+  bool refused_by_torch() const { return sample_.contains("error"); }
+  // Whether the input (position < 0) or an argument is given as a number.
+  bool is_number(int position, std::string_view keyword) const {
+    if (position < 0) return sample_["input"].is_number();
+    const Json* j = argument(size_t(position), keyword);
+    return j && j->is_number();
+  }
   bool has_gradients() const { return sample_.contains("grad_out") && sample_["grad_out"].size() > 0; }
   const Held& dy(size_t k = 0) { return *grad_out_.at(k); }
   DType out_dtype(size_t k = 0) const { return want_.at(k)->dtype(); }
@@ -151,9 +158,10 @@ inline constexpr std::string_view kDropout = "dropout_p is not 0: attention has 
 inline constexpr std::string_view kProbabilities = "targets are class probabilities: cross_entropy takes class indices";
 inline constexpr std::string_view kSmoothedWeights = "class weights with label smoothing: weights of cross_entropy are per token";
 inline constexpr std::string_view kNegativeEps = "eps is negative: rms_norm refuses it, for the root may be of a negative number";
-inline constexpr std::string_view kThreshold = "softplus with beta or threshold: ours is log(1 + exp(x)) everywhere";
 inline constexpr std::string_view kMaxNorm = "max_norm changes the weight, scale_grad_by_freq and sparse change the gradient: embedding has none of them";
 inline constexpr std::string_view kNoTensor = "no operand is a tensor: such a call cannot be written, arguments are TensorViews";
+inline constexpr std::string_view kNumber = "a number where PyTorch wants a tensor: here both are TensorViews";
+inline constexpr std::string_view kMixed = "operands of several dtypes: a plan's operands have one, promotion is a cast";
 inline constexpr std::string_view kNoAxes = "normalized_shape is empty: rms_norm has no such argument, it normalises the last axis";
 inline constexpr std::string_view kDType = "the dtype of the result is not one that the operator's plan gives";
 
