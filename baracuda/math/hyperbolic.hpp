@@ -1,6 +1,7 @@
 #pragma once
 // sinh cosh asinh acosh atanh logit tanhshrink and the logarithm of a two-word argument, for any Pack, by the rules of
-// vmath.hpp. Largest error in ulp, f32 / f64, measured as there: sinh and cosh 1.4, the inverses and logit 1.1, tanhshrink 1.7.
+// vmath.hpp. Largest error in ulp over every 409th float and 2 10^6 doubles: sinh and cosh 1.25, asinh and atanh 1.01, acosh and
+// logit 0.77, tanhshrink 2.35.
 #include "baracuda/math/vmath.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {

