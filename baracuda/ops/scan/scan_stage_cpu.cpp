@@ -59,10 +59,10 @@ template <class T> inline constexpr bool kStreams = std::is_same_v<TileOf<T>, T>
 template <int N, class T> BARACUDA_HD void put_past(Stored<T>* p, Pack<TileOf<T>, N> v) {
   if constexpr (kStreams<T>) store_past<T, N>(p, v);
 }
-// Whether every lane begins with a line.
-BARACUDA_HD bool aligned(const ScanTile& s, int lanes) {
+// Whether every lane begins with a line; a falling one whose elements are `last` bytes, ends with one.
+BARACUDA_HD bool aligned(const ScanTile& s, int lanes, int last = 0) {
   uintptr_t bits = 0;
-  for (int l = 0; l < lanes; ++l) bits |= uintptr_t(s.lane[l]);
+  for (int l = 0; l < lanes; ++l) bits |= uintptr_t(s.lane[l]) + last;
   return bits % 64 == 0;
 }
 
@@ -158,7 +158,7 @@ template <class T> void stage_out(const ScanTile& s) {
     }
     return;
   }
-  const bool up = step == 1, past = kStreams<T> && s.past && up && aligned(s, lanes);
+  const bool up = step == 1, past = kStreams<T> && s.past && aligned(s, lanes, up ? 0 : int(sizeof(P)));
   for (int g = 0; g < lanes; g += N) {
     const int own = lanes - g < N ? lanes - g : N;
     P* y[N];
@@ -181,7 +181,7 @@ template <class T> void stage_out(const ScanTile& s) {
       if (i + N <= least) {
         if constexpr (kGather)
           if (gather) {
-            for (int j = 0; j < N; ++j) put<N, T>(&gathered[j][i], v[j]);
+            for (int j = 0; j < N; ++j) put<N, T>(&gathered[j][up ? i : kScanSteps - N - i], v[j]);
             continue;
           }
         if (past && !kGather) for (int j = 0; j < N; ++j) put_past<N, T>(y[j] + at, v[j]);
@@ -203,7 +203,7 @@ template <class T> void stage_out(const ScanTile& s) {
       if (gather)
         for (int j = 0; j < N; ++j)
           for (int i = 0; i < kScanSteps * int(sizeof(P)); i += kLanes<float> * 4)
-            store_past<float, kLanes<float>>(reinterpret_cast<float*>(reinterpret_cast<char*>(y[j]) + i),
+            store_past<float, kLanes<float>>(reinterpret_cast<float*>(reinterpret_cast<char*>(y[j] - (up ? 0 : kScanSteps - 1)) + i),
                                              load<kLanes<float>>(reinterpret_cast<const float*>(reinterpret_cast<const char*>(gathered[j]) + i)));
   }
 }

@@ -222,6 +222,25 @@ TEST(Scan, InPlace) {
         EXPECT_TRUE(x.same_bits(y)) << describe(d);
       }
 }
+TEST(Scan, LargeOutputs) {  // written past the caches: both directions and axes give what a small tensor gives
+  for (DType t : {DType::f32, DType::bf16})
+    for (bool reverse : {false, true})
+      for (int axis : {0, 1}) {
+        const Shape shape = axis ? Shape{t == DType::f32 ? 4200 : 8400, 1024} : Shape{1024, t == DType::f32 ? 4224 : 8448};
+        Tensor x(t, shape), y(t, shape);
+        const Tensor pattern = Tensor::normal(t, {1024}, 1);
+        const size_t size = byte_size(t);
+        for (int64_t i = 0; i < shape.numel(); ++i)
+          std::memcpy(x.view().as<char>() + size_t(i) * size, pattern.view().as<char>() + size_t(axis ? i % 1024 : i / shape[1]) * size, size);
+        ASSERT_OK(run_plan<Scan>({ScanKind::cumsum, t, shape, axis, reverse}, {x, y, {}}));
+        Tensor want(t, {1024});
+        ASSERT_OK(run_plan<Scan>({ScanKind::cumsum, t, {1024}, 0, reverse}, {pattern, want, {}}));
+        int64_t wrong = 0;
+        const char *got = y.view().as<char>(), *right = want.view().as<char>();
+        for (int64_t i = 0; i < shape.numel(); ++i) wrong += std::memcmp(got + size_t(i) * size, right + size_t(axis ? i % 1024 : i / shape[1]) * size, size) != 0;
+        EXPECT_EQ(wrong, 0) << name(t) << " axis " << axis << (reverse ? " reverse" : "");
+      }
+}
 TEST(Scan, SpecialValues) {
   const double inf = INFINITY;
   const std::vector<double> values = {-0.0, 0, -inf, 1e-40, NAN, 3, inf, -1, 1e30, -inf, NAN, 2};
