@@ -45,7 +45,7 @@ struct Runner {
   ScanGradLanes lanes(const int64_t (&o)[4], int64_t first, int64_t count) const {
     return {at(dy, o[0]), at(a, o[1]), at(b, o[2]), at(dx, o[3]), step(dy), step(a), step(b), step(dx), walk.pitch(0), walk.pitch(1), walk.pitch(2),
             walk.pitch(3), count, n, 0, blocks(n), dx.dtype, int(byte_size(dx.dtype)), how.columns, exclusive, falling,
-            state ? state + first * blocks(n) : nullptr, false};
+            state ? state + first * blocks(n) : nullptr, false, dy.numel() * int64_t(byte_size(dx.dtype)) >= kCached};
   }
   int64_t groups() const { return how.columns ? walk.outer.rows * how.strips : walk.rows; }
   ScanGradLanes group(int64_t g, int64_t& first) const {

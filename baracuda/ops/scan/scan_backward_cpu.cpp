@@ -272,7 +272,7 @@ template <class Op> struct Engine {
       for (int l = 0; l < lanes; ++l)
         if (start[l] == 0) dy[l] = 0;
     const int64_t ahead = p.columns ? p.dx_step * kL * p.size : (p.dx_step < 0 ? -1 : 1) * kScanBlock * p.size;
-    scan_stage.out[p.dtype]({dy, dx_at, count, lanes, steps, p.dx_step, p.columns && p.dx_pitch == 1, ahead, 0, false});
+    scan_stage.out[p.dtype]({dy, dx_at, count, lanes, steps, p.dx_step, p.columns && p.dx_pitch == 1, ahead, 0, p.past});
   }
   State carried(int64_t lane, int64_t block) const {
     State s = Op::identity();
@@ -359,6 +359,7 @@ template <class Op> struct Engine {
 template <class Op> void grad(const ScanGradLanes& p) {
   Engine<Op> e(p);
   p.columns ? e.columns() : e.rows();
+  if (p.past) store_past_fence();
 }
 template <class Op> void carries(ScanState* state, int64_t blocks) {
   using State = typename Op::State;

@@ -58,6 +58,7 @@ struct ScanGradLanes {
   bool falling;                                    // positions along the axis fall from step to step
   ScanState* state;                                // of block b of lane l at l * all blocks + b; null: lanes are one block long
   bool totals;                                     // only fill `state`
+  bool past;                                       // write dx past the caches
 };
 struct ScanGradKernels {
   ByDType<void (*)(const ScanGradLanes&)> grad[kScanKinds];
