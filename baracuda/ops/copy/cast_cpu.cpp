@@ -7,7 +7,6 @@ namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
-using Castable = TypeList<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>;
 template <class T> inline constexpr bool kPacked = kIsHalf<T> || std::is_same_v<T, float>;
 
 template <class From, class To> void cast(const double*, const void* const* in, void* const* out, int64_t n) {

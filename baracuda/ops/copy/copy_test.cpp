@@ -136,6 +136,14 @@ TEST(Copy, AxisOrders) {
       EXPECT_TRUE(back == x) << name(t) << " back " << o[0] << o[1] << o[2];
     }
 }
+TEST(Copy, EmptyInAnyOrder) {
+  for (const Shape& shape : {Shape{0, 9}, Shape{9, 0}, Shape{2, 0, 3}}) {
+    Tensor x(DType::f32, shape, Layout::transposed), y(DType::f32, shape);
+    TensorView turned = x.view();
+    for (int i = 0; i < shape.rank; ++i) turned.strides[i] = i == 0 ? 1 : 100 * i;
+    ASSERT_OK(run_plan<Copy>({DType::f32, shape}, {turned, y}));
+  }
+}
 TEST(Copy, case_dlpack_negative_stride) {  // arange(12) as (3, 4) with columns reversed
   std::vector<double> v(12);
   for (int i = 0; i < 12; ++i) v[size_t(i)] = i;

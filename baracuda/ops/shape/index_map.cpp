@@ -1,0 +1,252 @@
+#include "baracuda/ops/shape/index_map.hpp"
+#include <algorithm>
+#include <cstring>
+#include "baracuda/host/strided.hpp"
+#include "baracuda/math/half.hpp"
+
+namespace baracuda {
+namespace {
+
+int64_t wrap(int64_t i, int64_t n) { return (i % n + n) % n; }
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }  // b > 0
+
+// `count` blocks of `block` elements, x_step and y_step apart; a block is dense on both sides.
+template <class T> void move(const T* x, int64_t x_step, T* y, int64_t y_step, int64_t count, int64_t block) {
+  if (x_step == block && y_step == block) std::memcpy(y, x, size_t(count * block) * sizeof(T));
+  else if (block > 1) for (int64_t k = 0; k < count; ++k) std::memcpy(y + k * y_step, x + k * x_step, size_t(block) * sizeof(T));
+  else if (y_step == 1 && x_step == 0) std::fill(y, y + count, *x);
+  else if (y_step == 1 && x_step == -1) for (int64_t k = 0; k < count; ++k) y[k] = x[-k];
+  else for (int64_t k = 0; k < count; ++k) y[k * y_step] = x[k * x_step];
+}
+template <class T> void fill(T value, T* y, int64_t y_step, int64_t count, int64_t block) {
+  if (y_step == block) std::fill(y, y + count * block, value);
+  else for (int64_t k = 0; k < count; ++k) std::fill(y + k * y_step, y + k * y_step + block, value);
+}
+
+// The outer axes of a gather, stepped in row-major order of y.
+struct OuterWalk {
+  const IndexMap& map;
+  const TensorView &x, &y;
+  int rank;
+  int64_t o[kMaxRank] = {}, from[kMaxRank] = {};  // index of y, offset in x (or -1: filled)
+  void set(int a, int64_t i) { o[a] = i, from[a] = map.axis[a].run(i).from; }
+  void seek(int64_t row) {
+    for (int a = rank - 1; a >= 0; --a) set(a, row % map.axis[a].m), row /= map.axis[a].m;
+  }
+  void next() {
+    for (int a = rank - 1; a >= 0; --a) {
+      if (o[a] + 1 < map.axis[a].m) return set(a, o[a] + 1);
+      set(a, 0);
+    }
+  }
+  bool at(int64_t& x_at, int64_t& y_at) const {  // false: the row is filled
+    bool taken = true;
+    x_at = y_at = 0;
+    for (int a = 0; a < rank; ++a) {
+      taken = taken && from[a] >= 0;
+      x_at += from[a] * x.strides[a], y_at += o[a] * y.strides[a];
+    }
+    return taken;
+  }
+};
+template <class T> void gather_as(const IndexMap& map, const TensorView& x, const TensorView& y, T value, int threads) {
+  // Trailing axes that stay as they are and are dense on both sides become one block, moved as a whole.
+  int rank = map.rank;
+  int64_t block = 1;
+  while (rank > 0) {
+    const int a = rank - 1;
+    const bool dense = map.axis[a].m == 1 || (x.strides[a] == block && y.strides[a] == block);
+    if (!map.axis[a].identity() || !dense) break;
+    block *= map.axis[a].m, --rank;
+  }
+  AxisMap inner = AxisMap::same(block);
+  int64_t x_step = 1, y_step = 1;
+  if (rank > 0 && block <= kPiece) {
+    inner = map.axis[--rank], x_step = x.strides[rank], y_step = y.strides[rank];
+  } else block = 1;  // long enough to be the row
+  int64_t rows = 1;
+  for (int a = 0; a < rank; ++a) rows *= map.axis[a].m;
+  if (rows * inner.m == 0) return;
+  const int64_t most = std::max<int64_t>(1, kPiece / block), pieces = (inner.m + most - 1) / most;
+  parallel_for(rows * pieces, std::max<int64_t>(1, kPiece / (std::min(most, inner.m) * block)), threads, [&](int64_t begin, int64_t end, int) {
+    OuterWalk walk{map, x, y, rank};
+    walk.seek(begin / pieces);
+    int64_t x_at, y_at;
+    bool taken = walk.at(x_at, y_at);
+    for (int64_t i = begin; i < end; ++i) {
+      if (i > begin && i % pieces == 0) walk.next(), taken = walk.at(x_at, y_at);
+      const T* from = x.as<T>() + x_at;
+      T* to = y.as<T>() + y_at;
+      const int64_t last = std::min(inner.m, (i % pieces + 1) * most);
+      for (int64_t o = i % pieces * most; o < last;) {
+        const AxisMap::Run r = taken ? inner.run(o) : AxisMap::Run{-1, 0, last - o};
+        const int64_t count = std::min(r.length, last - o);
+        if (r.from < 0) fill(value, to + o * y_step, y_step, count, block);
+        else move(from + r.from * x_step, r.step * x_step, to + o * y_step, y_step, count, block);
+        o += count;
+      }
+    }
+  });
+}
+
+// --- the adjoint: a piece of a row of dx at a time, its sums on the stack.
+constexpr int64_t kColumns = 1024;
+// The k of [0, length) for which from + k step lies in [low, high).
+void clip(const AxisMap::Run& r, int64_t low, int64_t high, int64_t& begin, int64_t& end) {
+  begin = 0, end = r.length;
+  if (r.step == 0) {
+    if (r.from < low || r.from >= high) end = 0;
+    return;
+  }
+  const int64_t near = r.step > 0 ? low - r.from : r.from - high + 1, far = r.step > 0 ? high - r.from : r.from - low + 1;
+  const int64_t step = r.step > 0 ? r.step : -r.step;
+  if (near > 0) begin = ceil_div(near, step);
+  end = far <= 0 ? 0 : std::min(end, ceil_div(far, step));
+}
+template <class T> struct RowSum {
+  const IndexMap& map;
+  const TensorView& dy;
+  int64_t i[kMaxRank] = {};  // outer indices of dx
+  double sum[kColumns];
+
+  void add_row(const T* row, int64_t low, int64_t high) {
+    const int last = map.rank - 1;
+    const AxisMap inner = last < 0 ? AxisMap::same(1) : map.axis[last];
+    const int64_t stride = last < 0 ? 1 : dy.strides[last];
+    for (int64_t o = inner.first(low); o < inner.m;) {
+      const AxisMap::Run r = inner.run(o);
+      if (r.from >= high && inner.ascending()) break;
+      int64_t k, end;
+      if (r.from < 0) end = k = 0;
+      else clip(r, low, high, k, end);
+      const T* from = row + o * stride;
+      double* to = sum + (r.from - low);
+      if (r.step == 0 && k < end) {
+        double s = *to;
+        for (; k < end; ++k) s += to_double(from[k * stride]);
+        *to = s;
+      } else if (r.step == 1 && stride == 1)
+        for (; k < end; ++k) to[k] += to_double(from[k]);
+      else
+        for (; k < end; ++k) to[k * r.step] += to_double(from[k * stride]);
+      o += r.length;
+    }
+  }
+  void add(int a, const T* at, int64_t low, int64_t high) {
+    if (a >= map.rank - 1) return add_row(at, low, high);
+    AxisMap::Progression p[3];
+    const int n = map.axis[a].indices_of(i[a], p);
+    for (int j = 0; j < n; ++j)
+      for (int64_t k = 0; k < p[j].count; ++k) add(a + 1, at + (p[j].first + k * p[j].step) * dy.strides[a], low, high);
+  }
+};
+template <class T> void sum_back_as(const IndexMap& map, const TensorView& dy, const TensorView& dx, int threads) {
+  const int last = map.rank - 1;
+  const int64_t columns = last < 0 ? 1 : map.axis[last].n, stride = last < 0 ? 1 : dx.strides[last];
+  int64_t rows = 1;
+  for (int a = 0; a < last; ++a) rows *= map.axis[a].n;
+  if (rows * columns == 0) return;
+  const int64_t pieces = (columns + kColumns - 1) / kColumns;
+  parallel_for(rows * pieces, std::max<int64_t>(1, kColumns / columns), threads, [&](int64_t begin, int64_t end, int) {
+    RowSum<T> s{map, dy, {}, {}};
+    for (int64_t u = begin; u < end; ++u) {
+      int64_t row = u / pieces, at = 0;
+      for (int a = last - 1; a >= 0; --a) s.i[a] = row % map.axis[a].n, row /= map.axis[a].n, at += s.i[a] * dx.strides[a];
+      const int64_t low = u % pieces * kColumns, high = std::min(columns, low + kColumns);
+      std::fill(s.sum, s.sum + (high - low), 0.0);
+      s.add(0, dy.as<T>(), low, high);
+      T* to = dx.as<T>() + at;
+      for (int64_t c = low; c < high; ++c) to[c * stride] = from_double<T>(s.sum[c - low]);
+    }
+  });
+}
+
+}  // namespace
+
+AxisMap::Run AxisMap::run(int64_t o) const {
+  const int64_t left = m - o, q = o - start;
+  switch (kind) {
+    case MapKind::affine: return {start + o * step, step, left};
+    case MapKind::periodic: {
+      const int64_t i = wrap(start + o, period);
+      return {base + i, 1, std::min(left, period - i)};
+    }
+    case MapKind::repeated: return {o / step, 0, std::min(left, step - o % step)};
+    case MapKind::spread: {
+      if (q < 0) return {-1, 0, std::min(left, -q)};
+      if (n == 0 || q > (n - 1) * step) return {-1, 0, left};
+      if (step == 1) return {q, 1, std::min(left, n - q)};
+      return q % step == 0 ? Run{q / step, 1, 1} : Run{-1, 0, std::min(left, step - q % step)};
+    }
+    default: break;
+  }
+  if (q >= 0 && q < n) return {q, 1, std::min(left, n - q)};
+  const int64_t length = q < 0 ? std::min(left, -q) : left;
+  if (kind == MapKind::replicate) return {q < 0 ? 0 : n - 1, 0, length};
+  const int64_t edge = kind == MapKind::symmetric;
+  return {q < 0 ? -q - edge : 2 * (n - 1) - q + edge, -1, length};
+}
+int64_t AxisMap::first(int64_t i) const {
+  if (kind == MapKind::repeated) return std::min(m, i * step);
+  if (kind == MapKind::spread) return std::clamp<int64_t>(start + i * step, 0, m);
+  return 0;
+}
+int AxisMap::indices_of(int64_t i, Progression (&out)[3]) const {
+  int count = 0;
+  auto add = [&](int64_t first, int64_t end) {  // the part of [first, end) inside y
+    first = std::max<int64_t>(first, 0), end = std::min(end, m);
+    if (first < end) out[count++] = {first, 1, end - first};
+  };
+  switch (kind) {
+    case MapKind::affine:
+      if ((i - start) % step == 0 && (i - start) / step >= 0) add((i - start) / step, (i - start) / step + 1);
+      return count;
+    case MapKind::periodic: {
+      const int64_t first = i < base || i >= base + period ? m : wrap(i - base - start, period);
+      if (first < m) out[count++] = {first, period, ceil_div(m - first, period)};
+      return count;
+    }
+    case MapKind::repeated: add(i * step, i * step + step); return count;
+    case MapKind::spread: add(start + i * step, start + i * step + 1); return count;
+    default: break;
+  }
+  const int64_t edge = kind == MapKind::symmetric, low = start - i - edge, high = start + 2 * (n - 1) - i + edge;
+  if (kind == MapKind::replicate) {
+    if (i == 0) add(0, start);
+  } else if (low < start) add(low, low + 1);
+  add(start + i, start + i + 1);
+  if (kind == MapKind::replicate) {
+    if (i == n - 1) add(start + n, m);
+  } else if (high >= start + n) add(high, high + 1);
+  return count;
+}
+IndexMap IndexMap::same(const Shape& x) {
+  IndexMap map;
+  map.rank = x.rank;
+  for (int a = 0; a < x.rank; ++a) map.axis[a] = AxisMap::same(x[a]);
+  return map;
+}
+Shape IndexMap::y_shape() const {
+  Shape s;
+  for (int a = 0; a < rank; ++a) s.push_back(axis[a].m);
+  return s;
+}
+
+void gather(const IndexMap& map, const TensorView& x, const TensorView& y, Bytes16 bits, int threads) {
+  if (y.numel() == 0) return;
+  bool moved = false;
+  for (int a = 0; a < map.rank; ++a) moved = moved || !map.axis[a].identity();
+  if (!moved) return copy_elements(x, y, threads);
+  with_element(y.dtype, [&]<class T>(T value) {
+    std::memcpy(&value, &bits, sizeof value);
+    gather_as(map, x, y, value, threads);
+  });
+}
+void sum_back(const IndexMap& map, const TensorView& dy, const TensorView& dx, int threads) {
+  visit_dtype(Floating{}, dx.dtype, 0, [&]<class T>() {
+    sum_back_as<T>(map, dy, dx, threads);
+    return 0;
+  });
+}
+
+}  // namespace baracuda
