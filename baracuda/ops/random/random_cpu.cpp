@@ -97,11 +97,26 @@ template <class Group, class T> void generate(const RandomNumbers& p) {
     done += m;
   }
 }
+// N blocks as 4 N words in the order of elements.
+void words(uint64_t seed, uint64_t first, uint32_t* out, int64_t n) {
+  alignas(64) uint32_t column[4][N];
+  for (int64_t done = 0; done < n;) {
+    const uint64_t element = first + uint64_t(done), until_wrap = 0 - element;
+    const int skip = int(element % 4);
+    int m = n - done < 4 * N - skip ? int(n - done) : 4 * N - skip;
+    if (until_wrap != 0 && until_wrap < uint64_t(m)) m = int(until_wrap);
+    const PhiloxBlock<N> b = philox_blocks<N>(element / 4, seed);
+    for (int k = 0; k < 4; ++k) __builtin_memcpy(column[k], &b.word[k], sizeof column[k]);
+    for (int j = 0; j < m; ++j) out[done + j] = column[(skip + j) % 4][(skip + j) / 4];
+    done += m;
+  }
+}
 template <class T, bool kNormal> using GroupOf = std::conditional_t<sizeof(T) == 8, Group64<kNormal>, Group32<kNormal>>;
 
 }  // namespace
 extern constexpr RandomKernels random_kernels = {
     by_dtype<void (*)(const RandomNumbers&)>(Floating{}, []<class T>() { return &generate<GroupOf<T, false>, T>; }),
-    by_dtype<void (*)(const RandomNumbers&)>(Floating{}, []<class T>() { return &generate<GroupOf<T, true>, T>; })};
+    by_dtype<void (*)(const RandomNumbers&)>(Floating{}, []<class T>() { return &generate<GroupOf<T, true>, T>; }),
+    words};
 }  // namespace BARACUDA_ISA
 }  // namespace baracuda

@@ -12,7 +12,11 @@ struct RandomNumbers {
   void* y;
   int64_t n;
 };
-struct RandomKernels { ByDType<void (*)(const RandomNumbers&)> uniform, normal; };
+struct RandomKernels {
+  ByDType<void (*)(const RandomNumbers&)> uniform, normal;
+  // out[i] = the word of element first + i (mod 2^64): word e mod 4 of block e / 4.
+  void (*words)(uint64_t seed, uint64_t first, uint32_t* out, int64_t n);
+};
 BARACUDA_ISA_TABLE(RandomKernels, random_kernels)
 
 }  // namespace baracuda

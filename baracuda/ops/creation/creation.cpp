@@ -1,0 +1,133 @@
+#include "baracuda/ops/creation/creation.hpp"
+#include <cmath>
+#include "baracuda/math/element.hpp"
+#include "baracuda/math/vmath.hpp"
+#include "baracuda/ops/copy/copy_elements.hpp"
+#include "baracuda/ops/elementwise/map.hpp"
+
+namespace baracuda {
+namespace {
+
+int axis_of(const ArangeDescriptor& d) { return int(d.axis < 0 ? d.axis + d.shape.rank : d.axis); }
+
+// y[i] = value(i as T), i in row-major order; value<T>(i) gives the element.
+template <class T, class F> void make(const TensorView& y, int threads, F value) {
+  MapWalk walk;
+  const MapOperand out = MapOperand::of(y);
+  walk.init(y.shape, {}, {&out, 1}, false);
+  parallel_for(walk.size(), kPiece, threads, [&](int64_t begin, int64_t end, int) {
+    alignas(64) T block[kMapBlock];
+    for (int64_t i = begin, n; i < end; i += n) {
+      n = walk.stretch(i, end - i < kMapBlock ? end - i : kMapBlock);
+      T* at = static_cast<T*>(walk.fetch(0, i, n, block, false));
+      for (int64_t k = 0; k < n; ++k) at[k] = value(i + k);
+      walk.put(0, i, n, at);
+    }
+  });
+}
+template <class F> void with_type(DType t, F f) {
+  visit_dtype(Castable{}, t, 0, [&]<class T>() {
+    f.template operator()<T>();
+    return 0;
+  });
+}
+Status run_arange(const Launch<Arange>& l) {
+  const auto& d = l.desc;
+  int64_t inner = 1;
+  for (int i = axis_of(d) + 1; i < d.shape.rank; ++i) inner *= d.shape[i];
+  const int64_t extent = d.shape[axis_of(d)];
+  with_type(d.dtype, [&]<class T>() {
+    auto count = [&](auto value) {
+      if (inner == 1 && d.shape.numel() == extent) make<T>(l.args.y, l.threads, value);
+      else make<T>(l.args.y, l.threads, [&](int64_t i) { return value(i / inner % extent); });
+    };
+    if constexpr (std::is_floating_point_v<T> || kIsHalf<T>) count([&](int64_t i) { return from_double<T>(std::fma(double(i), d.step, d.start)); });
+    else count([start = uint64_t(int64_t(d.start)), step = uint64_t(int64_t(d.step))](int64_t i) { return T(int64_t(start + step * uint64_t(i))); });
+  });
+  return {};
+}
+Status run_linspace(const Launch<Linspace>& l) {
+  const auto& d = l.desc;
+  const int64_t n = d.shape[0], steps = d.endpoint ? n - 1 : n;
+  // Halves first, so that the difference of two large numbers does not overflow.
+  const double half = steps > 0 ? (d.end / 2 - d.start / 2) / double(steps) : 0, step = 2 * half;
+  const bool narrow = std::isfinite(step);
+  auto value = [&](int64_t i) {
+    double v;
+    if (i < (steps + 1) / 2 || steps == 0) v = narrow ? std::fma(double(i), step, d.start) : 2 * std::fma(double(i), half, d.start / 2);
+    else v = narrow ? std::fma(-double(steps - i), step, d.end) : 2 * std::fma(-double(steps - i), half, d.end / 2);
+    return d.base ? pow(Pack<double, 1>(*d.base), Pack<double, 1>(v)).v : v;
+  };
+  with_type(d.dtype, [&]<class T>() { make<T>(l.args.y, l.threads, [&](int64_t i) { return cast_element<T>(value(i)); }); });
+  return {};
+}
+Status run_eye(const Launch<Eye>& l) {
+  const auto& d = l.desc;
+  const int64_t rows = d.shape[d.shape.rank - 2], columns = d.shape[d.shape.rank - 1];
+  const Bytes16 one = bits_of(d.dtype, 1);
+  with_element(d.dtype, [&]<class T>(T) {
+    T ones{};
+    __builtin_memcpy(&ones, &one, sizeof ones);
+    make<T>(l.args.y, l.threads, [&](int64_t i) {
+      const __int128 off = __int128(i % columns) - i / columns % rows;
+      const bool on = d.kind == EyeKind::diagonal ? off == d.diagonal : d.kind == EyeKind::lower ? off <= d.diagonal : off >= d.diagonal;
+      return on ? ones : T{};
+    });
+  });
+  return {};
+}
+template <class D> Status validate_base(std::string_view op, const D& d, int min_rank) {
+  if (!valid(d.dtype)) return invalid(op, "invalid dtype");
+  return expect_shape(op, "shape", d.shape, min_rank);
+}
+
+}  // namespace
+
+Status Arange::validate(const Descriptor& d) {
+  BARACUDA_TRY(validate_base(name, d, 1));
+  if (d.axis < -d.shape.rank || d.axis >= d.shape.rank) return invalid(name, text("axis ", d.axis, " is not an axis of shape ", d.shape));
+  if (!std::isfinite(d.start) || !std::isfinite(d.step)) return invalid(name, text("start ", d.start, " and step ", d.step, " must be finite"));
+  if (is_floating(d.dtype)) return {};
+  if (std::trunc(d.start) != d.start || std::trunc(d.step) != d.step || std::fabs(d.start) >= 0x1p63 || std::fabs(d.step) >= 0x1p63)
+    return invalid(name, text("start ", d.start, " and step ", d.step, " must be integers of 64 bits for ", d.dtype));
+  return {};
+}
+Status Arange::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.shape); }
+std::span<const Kernel<Arange>> Arange::kernels() {
+  static constexpr Kernel<Arange> list[] = {{.name = "arange.cpu.loop", .launch = launch_all<Arange>(Castable{}, run_arange), .guarantee = exact<Arange>}};
+  return list;
+}
+Result<int64_t> arange_size(double start, double end, double step) {
+  const double n = std::ceil((end - start) / step);
+  if (!std::isfinite(start) || !std::isfinite(end) || !std::isfinite(step)) return invalid(Arange::name, text("start ", start, ", end ", end, " and step ", step, " must be finite"));
+  if (step == 0) return invalid(Arange::name, "step is 0");
+  if (n < 0) return invalid(Arange::name, text("step ", step, " does not lead from start ", start, " to end ", end));
+  if (n >= 0x1p63) return invalid(Arange::name, text("start ", start, ", end ", end, " and step ", step, " give more than 2^63 - 1 values"));
+  return int64_t(n);
+}
+
+Status Linspace::validate(const Descriptor& d) {
+  BARACUDA_TRY(validate_base(name, d, 1));
+  if (d.shape.rank != 1) return invalid(name, text("shape ", d.shape, " has rank ", d.shape.rank, ", expected 1"));
+  if (!std::isfinite(d.start) || !std::isfinite(d.end)) return invalid(name, text("start ", d.start, " and end ", d.end, " must be finite"));
+  if (d.base && !(*d.base > 0 && std::isfinite(*d.base))) return invalid(name, text("base ", *d.base, " is not finite and > 0"));
+  return {};
+}
+Status Linspace::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.shape); }
+std::span<const Kernel<Linspace>> Linspace::kernels() {
+  static constexpr Kernel<Linspace> list[] = {{.name = "linspace.cpu.loop", .launch = launch_all<Linspace>(Castable{}, run_linspace), .guarantee = exact<Linspace>}};
+  return list;
+}
+
+Status Eye::validate(const Descriptor& d) {
+  BARACUDA_TRY(validate_base(name, d, 2));
+  if (!valid_enum(d.kind)) return invalid(name, text("kind ", int(d.kind), " is not a kind"));
+  return {};
+}
+Status Eye::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.shape); }
+std::span<const Kernel<Eye>> Eye::kernels() {
+  static constexpr Kernel<Eye> list[] = {{.name = "eye.cpu.loop", .launch = launch_all<Eye>(Castable{}, run_eye), .guarantee = exact<Eye>}};
+  return list;
+}
+
+}  // namespace baracuda

@@ -1,0 +1,147 @@
+#include "baracuda/ops/random/dropout.hpp"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include "baracuda/math/half.hpp"
+#include "baracuda/ops/copy/copy_elements.hpp"
+#include "baracuda/ops/elementwise/map.hpp"
+#include "baracuda/ops/random/random_cpu.hpp"
+
+namespace baracuda {
+namespace {
+
+template <class D> Status validate_p(std::string_view op, const D& d) {
+  if (!valid(d.dtype)) return invalid(op, "invalid dtype");
+  if (!(d.p >= 0 && d.p <= 1)) return invalid(op, text("p ", d.p, " is not in [0, 1]"));
+  return expect_shape(op, "shape", d.shape);
+}
+template <class D> PrecisionGuarantee guarantee(const D& d) {
+  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
+}
+// Words below it happen with probability p; 2^32 p is exact.
+uint64_t threshold(double p) { return uint64_t(std::ceil(p * 0x1p32)); }
+
+// Calls f(in, out, words, n) for blocks of elements in row-major order; operands that are not dense lie in blocks of their own.
+template <class F>
+void for_words(const Shape& shape, std::initializer_list<MapOperand> in, std::initializer_list<MapOperand> out, uint64_t seed, uint64_t offset,
+               int threads, F f) {
+  MapWalk walk;
+  walk.init(shape, {in.begin(), in.size()}, {out.begin(), out.size()}, false);
+  const int inputs = int(in.size());
+  const auto words = BARACUDA_ISA_PICK(random_kernels).words;
+  parallel_for(walk.size(), 4096, threads, [&](int64_t begin, int64_t end, int) {
+    alignas(64) char block[3][kMapBlock * 16];
+    uint32_t w[kMapBlock];
+    void* at[3];
+    for (int64_t i = begin, n; i < end; i += n) {
+      n = walk.stretch(i, std::min(kMapBlock, end - i));
+      for (int k = 0; k < walk.operands; ++k) at[k] = walk.fetch(k, i, n, block[k], k < inputs);
+      words(seed, offset + uint64_t(i), w, n);
+      f(at, w, n);
+      for (int k = inputs; k < walk.operands; ++k) walk.put(k, i, n, at[k]);
+    }
+  });
+}
+template <class T> void drop(const void* from, void* to, bool* mask, const uint32_t* w, int64_t n, double p) {
+  using A = Acc<T>;
+  const uint64_t least = threshold(p);
+  const A factor = p < 1 ? A(1 / (1 - p)) : A(0);
+  const T* x = static_cast<const T*>(from);
+  T* y = static_cast<T*>(to);
+  for (int64_t i = 0; i < n; ++i) {
+    const bool keep = w[i] >= least;
+    if (mask) mask[i] = keep;
+    if constexpr (std::is_same_v<T, double>) y[i] = keep ? x[i] * factor : 0;
+    else y[i] = keep ? from_float<T>(to_float(x[i]) * factor) : T{};
+  }
+}
+void run_drop(const DropoutDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& mask, uint64_t seed, uint64_t offset, int threads) {
+  visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
+    auto run = [&](void* const* at, const uint32_t* w, int64_t n, bool* kept) { drop<T>(at[0], at[1], kept, w, n, d.p); };
+    const MapOperand in = MapOperand::of(x), out = MapOperand::of(y);
+    if (mask.absent()) for_words(d.shape, {in}, {out}, seed, offset, threads, [&](void* const* at, const uint32_t* w, int64_t n) { run(at, w, n, nullptr); });
+    else for_words(d.shape, {in}, {out, MapOperand::of(mask)}, seed, offset, threads,
+                   [&](void* const* at, const uint32_t* w, int64_t n) { run(at, w, n, static_cast<bool*>(at[2])); });
+    return 0;
+  });
+}
+Status run_dropout(const Launch<Dropout>& l) {
+  run_drop(l.desc, l.args.x, l.args.y, l.args.mask, l.args.seed, l.args.offset, l.threads);
+  return {};
+}
+Status run_dropout_backward(const Launch<DropoutBackward>& l) {
+  run_drop(l.desc, l.args.dy, l.args.dx, {}, l.args.seed, l.args.offset, l.threads);
+  return {};
+}
+Status run_bernoulli(const Launch<Bernoulli>& l) {
+  const auto& d = l.desc;
+  const Bytes16 one = bits_of(d.dtype, 1);
+  const bool tensor = !l.args.probabilities.absent();
+  const size_t size = byte_size(d.dtype);
+  const uint64_t below = threshold(d.p);
+  auto put = [&](void* y, int64_t i, bool is_one) {
+    if (is_one) std::memcpy(static_cast<char*>(y) + size_t(i) * size, &one, size);
+    else std::memset(static_cast<char*>(y) + size_t(i) * size, 0, size);
+  };
+  const MapOperand out = MapOperand::of(l.args.y);
+  if (tensor)
+    for_words(d.shape, {MapOperand::of(l.args.probabilities)}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n) {
+      const float* p = static_cast<const float*>(at[0]);
+      for (int64_t i = 0; i < n; ++i) put(at[1], i, double(w[i]) < double(p[i]) * 0x1p32);
+    });
+  else
+    for_words(d.shape, {}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) put(at[0], i, w[i] < below);
+    });
+  return {};
+}
+template <class Op> Status check_apart(std::string_view name, const TensorView& x, const TensorView& y) {
+  if (overlaps(x, y) || (x.data == y.data && x.numel() > 0 && (byte_size(x.dtype) != byte_size(y.dtype) || !(x.strides == y.strides))))
+    return invalid(Op::name, text(name, " overlaps an input without being the same tensor"));
+  return {};
+}
+
+}  // namespace
+
+Status Bernoulli::validate(const Descriptor& d) { return validate_p(name, d); }
+Status Bernoulli::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect(name, "y", a.y, d.dtype, d.shape));
+  if (a.probabilities.absent()) return {};
+  BARACUDA_TRY(expect(name, "probabilities", a.probabilities, DType::f32, d.shape));
+  return check_apart<Bernoulli>("y", a.probabilities, a.y);
+}
+std::span<const Kernel<Bernoulli>> Bernoulli::kernels() {
+  static constexpr Kernel<Bernoulli> list[] = {
+      {.name = "bernoulli.cpu.philox", .launch = launch_all<Bernoulli>(Castable{}, run_bernoulli), .guarantee = guarantee<Descriptor>}};
+  return list;
+}
+Status Dropout::validate(const Descriptor& d) { return validate_p(name, d); }
+Status Dropout::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect(name, "x", a.x, d.dtype, d.shape));
+  BARACUDA_TRY(expect(name, "y", a.y, d.dtype, d.shape));
+  if (!a.mask.absent()) {
+    BARACUDA_TRY(expect(name, "mask", a.mask, DType::boolean, d.shape));
+    BARACUDA_TRY(check_apart<Dropout>("mask", a.x, a.mask));
+    BARACUDA_TRY(check_apart<Dropout>("mask", a.y, a.mask));
+  }
+  return check_apart<Dropout>("y", a.x, a.y);
+}
+std::span<const Kernel<Dropout>> Dropout::kernels() {
+  static constexpr Kernel<Dropout> list[] = {
+      {.name = "dropout.cpu.philox", .launch = launch_all<Dropout>(Floating{}, run_dropout), .guarantee = guarantee<Descriptor>}};
+  return list;
+}
+Status DropoutBackward::validate(const Descriptor& d) { return validate_p(name, d); }
+Status DropoutBackward::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect(name, "dy", a.dy, d.dtype, d.shape));
+  BARACUDA_TRY(expect(name, "dx", a.dx, d.dtype, d.shape));
+  return check_apart<DropoutBackward>("dx", a.dy, a.dx);
+}
+std::span<const Kernel<DropoutBackward>> DropoutBackward::kernels() {
+  static constexpr Kernel<DropoutBackward> list[] = {{.name = "dropout_backward.cpu.philox",
+                                                      .launch = launch_all<DropoutBackward>(Floating{}, run_dropout_backward),
+                                                      .guarantee = guarantee<Descriptor>}};
+  return list;
+}
+
+}  // namespace baracuda
