@@ -27,6 +27,7 @@ bench:
 tables:
 	python3 tools/make_tables.py --baracuda build/dev/cli/baracuda
 	python3 tools/make_stubs.py --baracuda build/dev/cli/baracuda
+	python3 tools/make_coverage.py --baracuda build/dev/cli/baracuda
 
 clean:
 	rm -rf build .venv

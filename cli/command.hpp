@@ -23,6 +23,8 @@ inline int fail(const char* command, const Status& status) {
 std::function<int()> ops_command(CLI::App& app);
 std::function<int()> explain_command(CLI::App& app);
 std::function<int()> doctor_command(CLI::App& app);
+std::function<int()> run_command(CLI::App& app);
+std::function<int()> verify_command(CLI::App& app);
 std::function<int()> train_command(CLI::App& app);
 
 }  // namespace baracuda::cli

@@ -11,6 +11,8 @@ using namespace baracuda::cli;
 constexpr struct { const char* name; const char* help; Setup setup; } kCommands[] = {
     {"ops", "List the ops of this build: kernels, dtypes, guarantees", ops_command},
     {"explain", "Show which kernel a descriptor gets, its workspace and guarantee, and why not the others", explain_command},
+    {"run", "Run one op on tensors from .npy and .safetensors files", run_command},
+    {"verify", "Compare an op with its own f64 kernel, in units in the last place", verify_command},
     {"doctor", "Check this machine and this build", doctor_command},
 #if defined(BARACUDA_TRAIN)
     {"train", "Train a Llama-style language model on a text, on plans alone", train_command},

@@ -2,6 +2,7 @@
 // the Python files beside it.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -212,6 +213,22 @@ nb::object empty(const std::string& dtype, const std::vector<int64_t>& dims) {
   std::vector<size_t> extents(dims.begin(), dims.end());
   return nb::cast(nb::ndarray<nb::array_api>(*memory, extents.size(), extents.data(), owner, nullptr, dlpack_of(t), nb::device::cpu::value, 0));
 }
+// What the tensors given say about an op's fields: {argument: (dtype, shape)} to {field: text}.
+std::map<std::string, std::string> infer(const std::string& op, const std::vector<std::tuple<std::string, std::string, std::vector<int64_t>>>& tensors) {
+  const OpInfo* info = find_op(op);
+  if (!info) return {};
+  std::vector<TensorView> views;
+  for (const auto& [name, dtype, dims] : tensors) {
+    Shape shape;
+    for (int64_t d : dims) shape.push_back(d);
+    views.push_back(TensorView::dense(nullptr, dtype_named(dtype), shape));
+  }
+  std::vector<ArgValue> args;
+  for (size_t i = 0; i < views.size(); ++i) args.push_back({std::get<0>(tensors[i]), {&views[i], 1}, {}});
+  std::map<std::string, std::string> found;
+  for (const auto& [field, value] : infer_fields(*info, args)) found.emplace(field, value);
+  return found;
+}
 std::pair<std::string, std::vector<int64_t>> describe_tensor(const nb::object& object) {
   const Held h = hold("tensor", object, false);
   return {std::string(name(h.view.dtype)), std::vector<int64_t>(h.view.shape.dim, h.view.shape.dim + h.view.shape.rank)};
@@ -229,6 +246,7 @@ NB_MODULE(_baracuda, m) {
   }, nb::arg("n"));
   m.def("empty", empty);
   m.def("describe_tensor", describe_tensor);
+  m.def("infer", infer);
   nb::class_<PyPlan>(m, "Plan")
       .def(nb::init<const std::string&, const Settings&, const Settings&, const std::string&>())
       .def_prop_ro("op", &PyPlan::op)

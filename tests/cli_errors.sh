@@ -26,6 +26,22 @@ refused "one of swiglu" explain gated kind=swish
 refused "'mkl' is not one of baracuda" explain gated --require-backend mkl
 refused "every kernel refused" explain gated shape=4 --require-backend onednn
 refused "no device 'tpu'" explain gated --device tpu
+refused "no op 'nothing'" run nothing
+refused "no op 'nothing'" verify nothing
+refused "--x has no value" run unary --x
+refused "neither field=value nor --name value" run unary exp
+refused "neither FILE.npy nor" run unary --x x.txt
+refused "nothing.npy" run unary --x nothing.npy
+refused "no field 'knd'" run unary --knd exp
+refused "has no such output" run unary shape=2 -o z=z.npy
+refused "x is missing" run unary shape=2
+refused "no reference" verify alibi_slopes heads=2
+refused "no field 'sahpe'" verify gated sahpe=2
+works verify gated shape=33,5 dtype=bf16
+works verify unary --kind exp --shape 100
+works verify gemm m=3 n=4 k=5 dtype=f16
+works run random_uniform shape=3 --seed 5
+works run --help
 works ops
 works ops --json
 works ops gated

@@ -1,14 +1,14 @@
 #!/bin/sh
 # fuzz.sh [SECONDS] [NAME...]
 # BARACUDA_FUZZ_SEED starts another sequence of inputs than the one of seed 1.
-# Runs the fuzzers (descriptor safetensors text; all by default), SECONDS each (60), from the seeds in tests/fuzz/corpus.
+# Runs the fuzzers (c descriptor npy safetensors text; all by default), SECONDS each (60), from the seeds in tests/fuzz/corpus.
 # What they find on the way stays in build/fuzz/corpus; an input that crashes is printed, kept there and makes this fail.
 # BARACUDA_FUZZ_BUILD names another build directory, which is then taken as it is.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-[ $# -gt 0 ] || set -- descriptor safetensors text
+[ $# -gt 0 ] || set -- c descriptor npy safetensors text
 build=${BARACUDA_FUZZ_BUILD:-}
 if [ -z "$build" ]; then
   build=build/fuzz

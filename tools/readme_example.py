@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""readme_example.py README.md out.cpp: the first C++ block of the README, which CI compiles and runs."""
+"""readme_example.py README.md LANGUAGE OUT: the first block in LANGUAGE (cpp, c, python) of the README, which CI runs."""
 import re
 import sys
 
-text = open(sys.argv[1], encoding="utf-8").read()
-block = re.search(r"```cpp\n(.*?)```", text, re.S)
+path, language, out = sys.argv[1:]
+block = re.search(rf"```{language}\n(.*?)```", open(path, encoding="utf-8").read(), re.S)
 if not block:
-    sys.exit("no C++ block in " + sys.argv[1])
-open(sys.argv[2], "w", encoding="utf-8").write(block.group(1))
+    sys.exit(f"no {language} block in {path}")
+open(out, "w", encoding="utf-8").write(block.group(1))

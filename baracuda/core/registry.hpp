@@ -169,6 +169,11 @@ Status set_preference(PlanPreference& p, std::string_view key, std::string_view 
 std::span<const OpInfo> registry();
 const OpInfo* find_op(std::string_view name);
 
+// The fields that follow from the tensors given, by name, whatever the op: `dtype` is that of x, else of the first tensor of
+// floats, else of the first; `shape` is that of x, else of the first; a list of integers with the name of an argument is
+// its shape; NAME_dtype is the dtype of the argument NAME (of indices, target and grads for index_, target_ and grad_dtype).
+std::vector<std::pair<std::string_view, std::string>> infer_fields(const OpInfo& op, std::span<const ArgValue> tensors);
+
 template <class Op> constexpr OpInfo op_info() {
   using D = typename Op::Descriptor;
   return {Op::name, Op::category, Op::summary,

@@ -1,12 +1,9 @@
 """What a call of an op tells about its descriptor: fields that follow from the tensors that are given.
 
-The rules that hold for every op: `dtype` is that of x, else of the first tensor of floats, else of the first; `shape` is
-that of x, else of the first tensor; a list of integers with the name of an argument is its shape; NAME_dtype is the dtype of the argument NAME. The table holds
-the ops whose fields are sizes. A field that is given always wins.
+The library knows the rules that hold for every op (dtype, shape, dtypes of arguments); the table here holds the ops whose
+fields are sizes. A field that is given always wins.
 """
-
-ALIASES = {"index_dtype": "indices", "target_dtype": "target", "grad_dtype": "grads", "weight_dtype": "weight", "bias_dtype": "bias",
-           "w_dtype": "w", "params_dtype": "params"}
+from . import _baracuda
 
 
 def _gemm(t, f):
@@ -57,19 +54,8 @@ TABLE = {"gemm": _gemm, "embedding": _table, "embedding_backward": _table, "cros
 
 def fields(op, tensors, given):
     """op: the registry's entry; tensors: {argument: (dtype, shape)}; given: the fields of the call."""
-    known = {f["name"]: f for f in op["fields"]}
-    found = {}
-    first = next(iter(tensors.values()), None)
-    if first:
-        found["dtype"] = tensors["x"][0] if "x" in tensors else next((t for t, _ in tensors.values() if "f" in t), first[0])
-        found["shape"] = tensors.get("x", first)[1]
-    for name in known:
-        if name in tensors and known[name]["type"] == "ints":
-            found[name] = tensors[name][1]
-        if name.endswith("_dtype"):
-            source = ALIASES.get(name, name[:-len("_dtype")])
-            if source in tensors:
-                found[name] = tensors[source][0]
+    known = {f["name"] for f in op["fields"]}
+    found = _baracuda.infer(op["name"], [(name, dtype, list(shape)) for name, (dtype, shape) in tensors.items()])
     if op["name"] in TABLE:
         try:
             found.update(TABLE[op["name"]](tensors, given))

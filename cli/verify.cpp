@@ -1,0 +1,160 @@
+// baracuda verify: how far an op is from its own f64 kernel on the same values, in units in the last place.
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <optional>
+#include "baracuda/io/npy.hpp"
+#include "baracuda/math/half.hpp"
+#include "cli/command.hpp"
+#include "cli/words.hpp"
+
+namespace baracuda::cli {
+namespace {
+
+struct Options { std::string op; uint64_t seed = 1; };
+
+double read(const TensorView& v, int64_t i) {
+  switch (v.dtype) {
+    case DType::f16: return to_double(v.as<f16>()[i]);
+    case DType::bf16: return to_double(v.as<bf16>()[i]);
+    case DType::f32: return v.as<float>()[i];
+    default: return v.as<double>()[i];
+  }
+}
+// A value in [-1, 1) that every one of the dtypes holds exactly.
+double value(uint64_t& state) {
+  uint64_t z = state += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return double(int64_t((z ^ (z >> 31)) >> 56) - 128) / 128;
+}
+bool real(DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64; }
+void write(const TensorView& v, int64_t i, double x) {
+  if (v.dtype == DType::f64) v.as<double>()[i] = x;
+  else if (v.dtype == DType::f32) v.as<float>()[i] = float(x);
+  else if (v.dtype == DType::f16) v.as<f16>()[i] = from_double<f16>(x);
+  else if (v.dtype == DType::bf16) v.as<bf16>()[i] = from_double<bf16>(x);
+  else {  // indices and the like: 0 or 1
+    const uint64_t one = x >= 0;
+    std::memcpy(v.as<char>() + i * int64_t(byte_size(v.dtype)), &one, byte_size(v.dtype));  // little-endian
+  }
+}
+// One unit in the last place of dtype t at magnitude |x|.
+double ulp(DType t, double x) {
+  const int digits = t == DType::f16 ? 11 : t == DType::bf16 ? 8 : t == DType::f32 ? 24 : 53;
+  const int least = t == DType::f16 ? -14 : t == DType::f64 ? -1022 : -126;
+  return std::ldexp(1.0, std::max(x == 0 ? least : std::ilogb(x), least) - (digits - 1));
+}
+
+struct Side {  // a plan and its tensors
+  std::shared_ptr<const AnyPlan> plan;
+  std::vector<Argument> arguments;
+  std::vector<std::optional<io::HostTensor>> tensors;
+  std::vector<TensorView> views;
+  Status run() {
+    std::vector<ArgValue> args;
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (tensors[i]) args.push_back({arguments[i].info.name, {&views[i], 1}, {}});
+    ScratchArena scratch;
+    BARACUDA_TRY_ASSIGN(workspace, scratch.get(plan->workspace_size()));
+    return plan->run(Stream::cpu(), workspace, args);
+  }
+};
+Result<Side> make_side(const OpInfo& op, std::span<const KeyValue> settings) {
+  Side s;
+  BARACUDA_TRY_ASSIGN(plan, op.select(Stream::cpu(), settings, {}));
+  BARACUDA_TRY_ASSIGN(arguments, plan->arguments());
+  s.plan = plan, s.arguments = arguments;
+  s.views.resize(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Argument& a = arguments[i];
+    s.tensors.emplace_back();
+    if (!a.tensor() || a.presence != Argument::Presence::required) continue;
+    BARACUDA_TRY_ASSIGN(t, io::HostTensor::make(a.dtype.value_or(DType::f32), a.shape.value_or(Shape{256})));
+    s.tensors.back() = std::move(t);
+    s.views[i] = s.tensors.back()->view();
+  }
+  return s;
+}
+Status compare(const TensorView& got, const TensorView& want, std::string_view arg) {
+  const int64_t n = got.numel();
+  if (!real(got.dtype) || !real(want.dtype)) {
+    int64_t other = 0;
+    const size_t size = byte_size(got.dtype);
+    if (got.dtype != want.dtype) return {Code::unsupported, text(arg, " is ", got.dtype, ", the reference ", want.dtype)};
+    for (int64_t i = 0; i < n; ++i) other += std::memcmp(got.as<char>() + i * int64_t(size), want.as<char>() + i * int64_t(size), size) != 0;
+    fmt::print("{:<14} {:<5} {} elements, {} differ\n", arg, name(got.dtype), n, other);
+    return {};
+  }
+  double most = 0, sum = 0;
+  int64_t at = -1, kinds = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double a = read(got, i), b = read(want, i);
+    if (std::isnan(a) || std::isnan(b) || std::isinf(a) || std::isinf(b)) {
+      kinds += !(std::isnan(a) && std::isnan(b)) && a != b;
+      continue;
+    }
+    const double e = std::fabs(a - b) / ulp(got.dtype, b);
+    sum += e;
+    if (e > most) most = e, at = i;
+  }
+  fmt::print("{:<14} {:<5} {} elements, largest error {:.3g} ulp, mean {:.3g} ulp, {} of another kind (NaN, infinite)\n", arg, name(got.dtype), n, most,
+             n ? sum / double(n) : 0, kinds);
+  if (at >= 0) fmt::print("{:<14} at element {}: {:.9g}, reference {:.17g}\n", "", at, read(got, at), read(want, at));
+  return {};
+}
+
+Status verify(const Options& o, const std::vector<std::string>& rest) {
+  BARACUDA_TRY_ASSIGN(op, known_op(o.op));
+  BARACUDA_TRY_ASSIGN(words, split_words(rest));
+  std::vector<KeyValue> settings;
+  for (const Word& w : words) settings.push_back({w.name, w.value});
+  BARACUDA_TRY_ASSIGN(ours, make_side(*op, settings));
+  std::vector<KeyValue> in_f64 = settings;
+  for (const FieldInfo& f : op->fields()) {
+    if (f.type != "dtype") continue;
+    DType given = DType::count;
+    for (const KeyValue& s : settings)
+      if (s.key == f.name && s.value != "none") BARACUDA_TRY(parse_value(f.name, s.value, given));
+    if (f.name == "dtype" || real(given)) in_f64.push_back({f.name, "f64"});
+  }
+  Result<Side> reference = make_side(*op, in_f64);
+  if (!reference.ok()) return {reference.status().code(), text("no reference: ", reference.status().message())};
+  uint64_t state = o.seed;
+  for (size_t i = 0; i < ours.arguments.size(); ++i) {
+    if (ours.tensors[i].has_value() != reference->tensors[i].has_value()) return {Code::unsupported, text(ours.arguments[i].info.name, " is taken with one of the two dtypes only")};
+    const Role role = ours.arguments[i].info.role;
+    if (!ours.tensors[i] || role == Role::out || role == Role::optional_out) continue;
+    for (int64_t k = 0; k < ours.views[i].numel(); ++k) {
+      const double x = value(state);
+      write(ours.views[i], k, x), write(reference->views[i], k, x);
+    }
+  }
+  BARACUDA_TRY(ours.run());
+  BARACUDA_TRY(reference->run());
+  fmt::print("{} {}\nkernel    {}\nreference {}, the f64 kernel of the same op (not an independent one)\n", op->name, ours.plan->descriptor(),
+             ours.plan->sku().kernel, reference->plan->sku().kernel);
+  for (size_t i = 0; i < ours.arguments.size(); ++i)
+    if (ours.tensors[i] && written(ours.arguments[i].info.role)) BARACUDA_TRY(compare(ours.views[i], reference->views[i], ours.arguments[i].info.name));
+  return {};
+}
+
+}  // namespace
+
+std::function<int()> verify_command(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("op", o->op, "the op")->required();
+  app.add_option("--seed", o->seed, "of the values");
+  app.allow_extras();
+  app.footer("Behind the op: fields as field=value or --field value. Inputs are multiples of 1/128 in [-1, 1), exact in every dtype (integers: 0 or 1).\n"
+             "The reference is the f64 kernel of the same op: it measures rounding, not a formula that is wrong in both. The tests of each family\n"
+             "compare with loops that share no code with a kernel.\n"
+             "Example: baracuda verify unary kind=exp dtype=bf16 shape=1000");
+  return [o, &app] {
+    const Status s = verify(*o, app.remaining());
+    fflush(stdout);
+    return s.ok() ? kDone : fail("verify", s);
+  };
+}
+
+}  // namespace baracuda::cli

@@ -1,0 +1,15 @@
+#pragma once
+// What `run` and `verify` take behind the op: field=value or --name value, where name is a field or an argument.
+#include <string>
+#include <vector>
+#include "baracuda/core/registry.hpp"
+
+namespace baracuda::cli {
+
+struct Word { std::string name, value; };
+// "--axis 1", "--axis=1" and "axis=1" alike; a flag without a value is refused by name.
+Result<std::vector<Word>> split_words(const std::vector<std::string>& rest);
+// no op 'x'; `baracuda ops` lists them
+Result<const OpInfo*> known_op(const std::string& name);
+
+}  // namespace baracuda::cli
