@@ -14,9 +14,11 @@ using Setup = std::function<int()> (*)(CLI::App& app);
 // Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 130 stopped by Ctrl-C or SIGTERM after saving.
 inline constexpr int kDone = 0, kFailed = 1, kUsage = 2, kInterrupted = 130;
 
-// Prints "baracuda COMMAND: message" on stderr, kFailed.
+// Prints "baracuda COMMAND: message" on stderr, in one line; kFailed.
 inline int fail(const char* command, const Status& status) {
-  fprintf(stderr, "baracuda %s: %s\n", command, status.message().c_str());
+  std::string line = status.message();
+  for (size_t at = 0; (at = line.find('\n', at)) != line.npos;) line.replace(at, 1, ";");
+  fprintf(stderr, "baracuda %s: %s\n", command, line.c_str());
   return kFailed;
 }
 
