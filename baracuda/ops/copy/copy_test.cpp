@@ -236,5 +236,13 @@ TEST(Copy, LargerThanTheCaches) {
   }
 }
 
+TEST(Copy, EmptyWhereAnOuterAxisIsDense) {  // tiles of no rows divide by nothing
+  float memory[4] = {};
+  const TensorView x{memory, DType::f32, {}, {0, 3}, {1, 2}}, y = TensorView::dense(memory + 2, {0, 3});
+  const auto plan = CopyPlan::select(Stream::cpu(), {.shape = {0, 3}});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_TRUE(plan->run(Stream::cpu(), Workspace::none(), {x, y}).ok());
+}
+
 }  // namespace
 }  // namespace baracuda
