@@ -2,12 +2,13 @@
 #include <cmath>
 #include <cstring>
 #include "baracuda/host/past.hpp"
-#include "baracuda/host/row_walk.hpp"
-#include "baracuda/math/half.hpp"
 #include "baracuda/ops/norm/norm_cpu.hpp"
+#include "baracuda/ops/norm/norm_detail.hpp"
 
 namespace baracuda {
 namespace {
+
+using namespace norm_detail;
 
 Status validate_common(std::string_view op, const RmsNormDescriptor& d) {
   BARACUDA_TRY(expect_shape(op, "shape", d.shape, 1));
@@ -38,24 +39,6 @@ PrecisionGuarantee guarantee(const RmsNormDescriptor& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
 }
 
-// w' in the accumulator type, once per run.
-template <class T, class A> void spread_weight(const TensorView& weight, NormWeight mode, A* out, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) {
-    const A w = mode == NormWeight::none ? A(1) : A(to_double(weight.as<T>()[i * weight.strides[0]]));
-    out[i] = mode == NormWeight::one_plus ? 1 + w : w;
-  }
-}
-void prepare_weight(const RmsNormDescriptor& d, const TensorView& weight, void* out, int threads) {
-  parallel_for(d.shape.last(), 1 << 14, threads, [&](int64_t begin, int64_t end, int) {
-    visit_dtype(Floating{}, d.weight == NormWeight::none ? DType::f32 : weight_dtype(d), 0, [&]<class T>() {
-      if (d.dtype == DType::f64) spread_weight<T>(weight, d.weight, static_cast<double*>(out), begin, end);
-      else spread_weight<T>(weight, d.weight, static_cast<float*>(out), begin, end);
-      return 0;
-    });
-  });
-}
-int64_t size_of(const TensorView& v) { return int64_t(byte_size(v.dtype)); }
-void* at(const TensorView& v, int64_t offset) { return v.absent() ? nullptr : v.as<char>() + offset * size_of(v); }
 void* carve_weight(const RmsNormDescriptor& d, Carver& c) {
   return c.take_bytes("weight", d.shape.last(), byte_size(accumulator(d.dtype)));
 }
@@ -81,7 +64,7 @@ Status run_forward(const Launch<RmsNorm>& l) {
   }
   Carver c = l.carver();
   void* weight = carve_weight(d, c);
-  prepare_weight(d, a.weight, weight, l.threads);
+  prepare_weight(d.dtype, a.weight, d.weight, weight, d.shape.last(), l.threads);
   const RowWalk<5> walk(outer_axes(d.shape), {&a.x, &a.residual, &a.y, &a.residual_out, &a.rstd});
   const auto kernel = BARACUDA_ISA_PICK(norm_kernels).forward[d.dtype];
   const bool past = a.y.data != a.x.data && (a.residual.absent() || !a.residual_out.absent()) && past_caches(a.y, a.residual.data);
@@ -94,18 +77,8 @@ Status run_forward(const Launch<RmsNorm>& l) {
   return {};
 }
 
-// --- backward: a block of rows sums its part of dweight in the accumulator type; blocks depend on the shape alone and
-// keep the partial sums at about a million numbers.
-constexpr int64_t kPartials = int64_t(1) << 20, kLeastRows = 16;
-int64_t block_rows(const RmsNormDescriptor& d) {
-  const int64_t rows = d.shape.rows(), n = d.shape.last();
-  const int64_t blocks = std::max<int64_t>(1, kPartials / std::max<int64_t>(n, 1));
-  return std::max(kLeastRows, (rows + blocks - 1) / blocks);
-}
-int64_t block_count(const RmsNormDescriptor& d) {
-  const int64_t block = block_rows(d);
-  return d.shape.numel() ? (d.shape.rows() + block - 1) / block : 0;
-}
+// --- backward: a block of rows sums its part of dweight in the accumulator type.
+int64_t block_count(const RmsNormDescriptor& d) { return d.shape.numel() ? norm_detail::block_count(d.shape.rows(), d.shape.last()) : 0; }
 void* carve_partials(const RmsNormDescriptor& d, Carver& c) {
   return c.take_bytes("dweight partial sums", d.weight == NormWeight::none ? 0 : block_count(d) * d.shape.last(), byte_size(accumulator(d.dtype)));
 }
@@ -119,10 +92,10 @@ Status run_backward(const Launch<RmsNormBackward>& l) {
   void* weight = carve_weight(d, c);
   const bool wanted = !a.dweight.absent();
   char* partial = wanted ? static_cast<char*>(carve_partials(d, c)) : nullptr;
-  const int64_t n = d.shape.last(), block = block_rows(d), blocks = block_count(d);
+  const int64_t n = d.shape.last(), block = block_rows(d.shape.rows(), n), blocks = block_count(d);
   const int64_t row_bytes = n * int64_t(byte_size(accumulator(d.dtype)));
   if (blocks) {
-    prepare_weight(d, a.weight, weight, l.threads);
+    prepare_weight(d.dtype, a.weight, d.weight, weight, d.shape.last(), l.threads);
     const bool past = a.dx.data != a.dy.data && a.dx.data != a.dresidual_out.data && past_caches(a.dx, a.x.data);
     const RowWalk<5> walk(outer_axes(d.shape), {&a.dy, &a.x, &a.dresidual_out, &a.rstd, &a.dx});
     parallel_for(walk.rows, block, l.threads, [&](int64_t begin, int64_t end, int) {

@@ -1,0 +1,187 @@
+#include "baracuda/ops/norm/layer_norm.hpp"
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include "baracuda/host/past.hpp"
+#include "baracuda/ops/norm/layer_norm_cpu.hpp"
+#include "baracuda/ops/norm/norm_cpu.hpp"
+#include "baracuda/ops/norm/norm_detail.hpp"
+
+namespace baracuda {
+namespace {
+
+using namespace norm_detail;
+
+DType weight_dtype(const LayerNormDescriptor& d) { return d.weight_dtype.value_or(d.dtype); }
+Shape outer(const LayerNormDescriptor& d) {
+  Shape s;
+  for (int i = 0; i < d.shape.rank - d.axes; ++i) s.push_back(d.shape[i]);
+  return s;
+}
+Shape inner(const LayerNormDescriptor& d) {
+  Shape s;
+  for (int i = d.shape.rank - d.axes; i < d.shape.rank; ++i) s.push_back(d.shape[i]);
+  return s;
+}
+int64_t length(const LayerNormDescriptor& d) { return inner(d).numel(); }
+int64_t rows_of(const LayerNormDescriptor& d) { return outer(d).numel(); }
+
+Status validate_common(std::string_view op, const LayerNormDescriptor& d) {
+  BARACUDA_TRY(expect_shape(op, "shape", d.shape, 1));
+  if (d.axes < 1 || d.axes > d.shape.rank) return invalid(op, text("axes ", d.axes, " must be in [1, ", d.shape.rank, "], the rank of ", d.shape));
+  if (!std::isfinite(d.eps) || d.eps < 0) return invalid(op, text("eps ", d.eps, " must be finite and not negative"));
+  const DType w = weight_dtype(d);
+  if (w != d.dtype && w != DType::f32) return invalid(op, text("weight_dtype ", w, " must be f32 or the dtype ", d.dtype));
+  return {};
+}
+Status expect_rows(std::string_view op, std::string_view arg, const TensorView& v, const LayerNormDescriptor& d) {
+  BARACUDA_TRY(expect(op, arg, v, d.dtype, d.shape));
+  int64_t step = 1;
+  for (int i = d.shape.rank - 1; v.numel() > 0 && i >= d.shape.rank - d.axes; --i) {
+    if (d.shape[i] > 1 && v.strides[i] != step)
+      return {Code::unsupported, text(op, ": ", arg, " has stride ", v.strides[i], " along axis ", i, ", the normalised axes must be dense (stride ", step, ")")};
+    step *= d.shape[i];
+  }
+  return {};
+}
+Status expect_weight(std::string_view op, std::string_view arg, const TensorView& v, const LayerNormDescriptor& d) {
+  if (v.absent()) return {};
+  BARACUDA_TRY(expect(op, arg, v, weight_dtype(d), inner(d)));
+  if (!v.contiguous()) return {Code::unsupported, text(op, ": ", arg, " has strides ", v.strides, ", it must be dense")};
+  return {};
+}
+Status expect_statistic(std::string_view op, std::string_view arg, const TensorView& v, const LayerNormDescriptor& d) {
+  return v.absent() ? Status() : expect(op, arg, v, accumulator(d.dtype), outer(d));
+}
+PrecisionGuarantee guarantee(const LayerNormDescriptor& d) {
+  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
+}
+
+void* carve_weight(const LayerNormDescriptor& d, Carver& c) { return c.take_bytes("weight", length(d), byte_size(accumulator(d.dtype))); }
+void* carve_bias(const LayerNormDescriptor& d, Carver& c) { return c.take_bytes("bias", length(d), byte_size(accumulator(d.dtype))); }
+void carve_forward(const LayerNormDescriptor& d, const void*, Carver& c) { carve_weight(d, c), carve_bias(d, c); }
+// The vector as the kernels take it. `none` stands where it is absent.
+void spread(const LayerNormDescriptor& d, const TensorView& v, double none, void* out, int threads) {
+  const int64_t n = length(d);
+  if (!v.absent()) return prepare_weight(d.dtype, TensorView::dense(v.data, v.dtype, {n}), NormWeight::plain, out, n, threads);
+  if (d.dtype == DType::f64) std::fill_n(static_cast<double*>(out), n, none);
+  else std::fill_n(static_cast<float*>(out), n, float(none));
+}
+void fill_nan(const TensorView& v) {
+  if (v.absent()) return;
+  const RowWalk<1> walk(v.shape, {&v});
+  walk.runs(0, walk.rows, [&](const int64_t (&o)[1], int64_t, int64_t rows) {
+    for (int64_t i = 0; i < rows; ++i)
+      if (v.dtype == DType::f64) v.as<double>()[o[0] + i * walk.pitch(0)] = std::numeric_limits<double>::quiet_NaN();
+      else v.as<float>()[o[0] + i * walk.pitch(0)] = std::numeric_limits<float>::quiet_NaN();
+  });
+}
+
+Status run_forward(const Launch<LayerNorm>& l) {
+  const LayerNormDescriptor& d = l.desc;
+  const LayerNorm::Args& a = l.args;
+  const int64_t n = length(d);
+  if (d.shape.numel() == 0) {  // rows without elements still have statistics: the mean of nothing is NaN
+    if (n == 0) fill_nan(a.mean), fill_nan(a.rstd);
+    return {};
+  }
+  Carver c = l.carver();
+  void *weight = carve_weight(d, c), *bias = carve_bias(d, c);
+  spread(d, a.weight, 1, weight, l.threads);
+  spread(d, a.bias, -0.0, bias, l.threads);
+  const RowWalk<4> walk(outer(d), {&a.x, &a.y, &a.mean, &a.rstd});
+  const auto kernel = BARACUDA_ISA_PICK(layer_norm_kernels).forward[d.dtype];
+  const bool past = past_caches(a.y, a.x.data);
+  parallel_for(walk.rows, n < kPiece ? kPiece / n : 1, l.threads, [&](int64_t begin, int64_t end, int) {
+    walk.runs(begin, end, [&](const int64_t (&o)[4], int64_t, int64_t rows) {
+      kernel({at(a.x, o[0]), weight, bias, at(a.y, o[1]), at(a.mean, o[2]), at(a.rstd, o[3]), walk.pitch(0), walk.pitch(1), walk.pitch(2),
+              walk.pitch(3), rows, n, d.eps, past});
+    });
+  });
+  return {};
+}
+
+struct Partials { char *dweight, *dbias; };
+Partials carve_partials(const LayerNormDescriptor& d, Carver& c) {
+  const int64_t n = length(d), count = block_count(rows_of(d), n) * n;
+  const auto take = [&](std::string_view what) { return static_cast<char*>(c.take_bytes(what, count, byte_size(accumulator(d.dtype)))); };
+  Partials p;
+  p.dweight = take("dweight partial sums"), p.dbias = take("dbias partial sums");
+  return p;
+}
+void carve_backward(const LayerNormDescriptor& d, const void*, Carver& c) { carve_weight(d, c), carve_partials(d, c); }
+
+Status run_backward(const Launch<LayerNormBackward>& l) {
+  const LayerNormDescriptor& d = l.desc;
+  const LayerNormBackward::Args& a = l.args;
+  Carver c = l.carver();
+  void* weight = carve_weight(d, c);
+  const Partials partial = carve_partials(d, c);
+  const int64_t n = length(d), rows = rows_of(d), block = block_rows(rows, n), blocks = block_count(rows, n);
+  const int64_t row_bytes = n * int64_t(byte_size(accumulator(d.dtype)));
+  if (blocks) {
+    spread(d, a.weight, 1, weight, l.threads);
+    const RowWalk<5> walk(outer(d), {&a.dy, &a.x, &a.mean, &a.rstd, &a.dx});
+    const auto kernel = BARACUDA_ISA_PICK(layer_norm_kernels).backward[d.dtype];
+    const bool past = a.dx.data != a.dy.data && past_caches(a.dx, a.x.data);
+    parallel_for(walk.rows, block, l.threads, [&](int64_t begin, int64_t end, int) {
+      char *dweight = a.dweight.absent() ? nullptr : partial.dweight + begin / block * row_bytes;
+      char *dbias = a.dbias.absent() ? nullptr : partial.dbias + begin / block * row_bytes;
+      if (dweight) std::memset(dweight, 0, size_t(row_bytes));
+      if (dbias) std::memset(dbias, 0, size_t(row_bytes));
+      walk.runs(begin, end, [&](const int64_t (&o)[5], int64_t, int64_t count) {
+        kernel({at(a.dy, o[0]), at(a.x, o[1]), weight, at(a.mean, o[2]), at(a.rstd, o[3]), at(a.dx, o[4]), dweight, dbias, walk.pitch(0),
+                walk.pitch(1), walk.pitch(2), walk.pitch(3), walk.pitch(4), count, n, d.eps, past});
+      });
+    });
+  }
+  const NormKernels& kernels = BARACUDA_ISA_PICK(norm_kernels);
+  const auto fold = (d.dtype == DType::f64 ? kernels.fold_f64 : kernels.fold_f32)[weight_dtype(d)];
+  for (const auto& [from, to] : {std::pair<const char*, const TensorView&>(partial.dweight, a.dweight), {partial.dbias, a.dbias}})
+    if (!to.absent())
+      parallel_for(n, 256, l.threads, [&, from = from, to = to.data](int64_t begin, int64_t end, int) {
+        fold({from, blocks, n, begin, end, to, 1});
+      });
+  return {};
+}
+
+}  // namespace
+
+Status LayerNorm::validate(const Descriptor& d) { return validate_common(name, d); }
+Status LayerNorm::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect_rows(name, "x", a.x, d));
+  BARACUDA_TRY(expect_weight(name, "weight", a.weight, d));
+  BARACUDA_TRY(expect_weight(name, "bias", a.bias, d));
+  BARACUDA_TRY(expect_rows(name, "y", a.y, d));
+  BARACUDA_TRY(expect_statistic(name, "mean", a.mean, d));
+  return expect_statistic(name, "rstd", a.rstd, d);
+}
+std::span<const Kernel<LayerNorm>> LayerNorm::kernels() {
+  static constexpr Kernel<LayerNorm> list[] = {{.name = "layer_norm.cpu.row",
+                                                .launch = launch_all<LayerNorm>(Floating{}, run_forward),
+                                                .guarantee = guarantee,
+                                                .carve = carve_forward}};
+  return list;
+}
+
+Status LayerNormBackward::validate(const Descriptor& d) { return validate_common(name, d); }
+Status LayerNormBackward::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect_rows(name, "dy", a.dy, d));
+  BARACUDA_TRY(expect_rows(name, "x", a.x, d));
+  BARACUDA_TRY(expect_weight(name, "weight", a.weight, d));
+  BARACUDA_TRY(expect_statistic(name, "mean", a.mean, d));
+  BARACUDA_TRY(expect_statistic(name, "rstd", a.rstd, d));
+  if (a.mean.absent() != a.rstd.absent()) return invalid(name, text(a.mean.absent() ? "mean" : "rstd", " is missing: mean and rstd are given together"));
+  BARACUDA_TRY(expect_rows(name, "dx", a.dx, d));
+  BARACUDA_TRY(expect_weight(name, "dweight", a.dweight, d));
+  return expect_weight(name, "dbias", a.dbias, d);
+}
+std::span<const Kernel<LayerNormBackward>> LayerNormBackward::kernels() {
+  static constexpr Kernel<LayerNormBackward> list[] = {{.name = "layer_norm_backward.cpu.row",
+                                                        .launch = launch_all<LayerNormBackward>(Floating{}, run_backward),
+                                                        .guarantee = guarantee,
+                                                        .carve = carve_backward}};
+  return list;
+}
+
+}  // namespace baracuda

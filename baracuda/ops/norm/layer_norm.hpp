@@ -1,0 +1,72 @@
+#pragma once
+// LayerNorm (Ba, Kiros, Hinton, "Layer Normalization", 2016) over the last `axes` axes, n elements:
+//   xhat = (x - mean) rstd,   rstd = 1 / sqrt(mean((x - mean)^2) + eps),   y = xhat weight + bias
+// Shapes: x, y, dy, dx `shape`, rank 1 to 8; weight, bias, dweight, dbias the last `axes` axes of it, each may be absent (1 and 0);
+// mean and rstd the other axes, f32 (f64 for f64). Dtypes f16 bf16 f32 f64; weight, bias and their gradients of weight_dtype, which
+// is dtype or f32, and dense. Strides: the normalised axes dense, the others any, also zero and negative. Empty shapes are served:
+// without rows the gradients of weight and bias are 0. In place: y may be x, dx may be x or dy (same strides).
+// Numerics: f32 throughout (f64 for f64), sums in the tree of host/row_sum.hpp. What the mean's rounding loses is summed again and
+// taken off, so a large mean costs no accuracy; a variance out of range is made again in f64 (f64: scaled), so that it neither
+// overflows nor vanishes. NaN or an infinity makes its row NaN.
+// Workspace: weight and bias in the accumulator type; the backward adds partial sums, at most 2^20 (or n) each.
+// Guarantee: deterministic, batch invariant (y, mean, rstd, dx of a row do not depend on other rows), the same bits for any
+// instruction set. dweight and dbias sum fixed blocks of rows in order, then the blocks in order in f64.
+#include <span>
+#include "baracuda/core/plan.hpp"
+
+namespace baracuda {
+
+struct LayerNormDescriptor {
+  DType dtype = DType::f32;
+  Shape shape;
+  int axes = 1;
+  double eps = 1e-5;
+  std::optional<DType> weight_dtype;
+  static constexpr auto fields() {
+    using D = LayerNormDescriptor;
+    return std::tuple(field("dtype", &D::dtype, "of x and y"), field("shape", &D::shape, "of x"),
+                      field("axes", &D::axes, "how many of the last axes are normalised together"),
+                      field("eps", &D::eps, "added to the variance, finite and not negative"),
+                      field("weight_dtype", &D::weight_dtype, "of weight, bias and their gradients: dtype (the default) or f32"));
+  }
+};
+
+struct LayerNorm {
+  static constexpr std::string_view name = "layer_norm", category = "norm", summary = "y = (x - mean) / std * weight + bias";
+  using Descriptor = LayerNormDescriptor;
+  struct Args {
+    TensorView x, weight, bias, y, mean, rstd;
+    static constexpr auto args() {
+      return std::tuple(arg("x", &Args::x, Role::in), arg("weight", &Args::weight, Role::optional_in), arg("bias", &Args::bias, Role::optional_in),
+                        arg("y", &Args::y, Role::out), arg("mean", &Args::mean, Role::optional_out, "for the backward"),
+                        arg("rstd", &Args::rstd, Role::optional_out, "for the backward"));
+    }
+  };
+  static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<LayerNorm>> kernels();
+};
+using LayerNormPlan = Plan<LayerNorm>;
+
+// With g = dy weight:  dx = rstd (g - mean(g) - xhat mean(g xhat)),  dweight = sum over rows of dy xhat,  dbias = sum of dy.
+struct LayerNormBackward {
+  static constexpr std::string_view name = "layer_norm_backward", category = "norm", summary = "gradients of layer_norm";
+  using Descriptor = LayerNormDescriptor;
+  struct Args {
+    TensorView dy, x, weight, mean, rstd, dx, dweight, dbias;
+    static constexpr auto args() {
+      return std::tuple(arg("dy", &Args::dy, Role::in), arg("x", &Args::x, Role::in), arg("weight", &Args::weight, Role::optional_in),
+                        arg("mean", &Args::mean, Role::optional_in, "of the forward, with rstd; computed again when absent"),
+                        arg("rstd", &Args::rstd, Role::optional_in, "of the forward, with mean"), arg("dx", &Args::dx, Role::out),
+                        arg("dweight", &Args::dweight, Role::optional_out), arg("dbias", &Args::dbias, Role::optional_out));
+    }
+  };
+  static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<LayerNormBackward>> kernels();
+};
+using LayerNormBackwardPlan = Plan<LayerNormBackward>;
+
+}  // namespace baracuda
