@@ -1,0 +1,115 @@
+#pragma once
+// Reductions and their gradients by the definition, in double, for the tests.
+#include <algorithm>
+#include <cmath>
+#include "baracuda/ops/reduce/reduce.hpp"
+#include "baracuda/testing/tolerance.hpp"
+
+namespace baracuda::testing {
+
+// The elements of each row, by their row-major number in x.
+inline std::vector<std::vector<int64_t>> oracle_rows(const Shape& shape, const Dims& axes) {
+  bool reduced[kMaxRank] = {};
+  for (int i = 0; i < shape.rank; ++i) reduced[i] = axes.rank == 0;
+  for (int i = 0; i < axes.rank; ++i) reduced[axes[i] < 0 ? axes[i] + shape.rank : axes[i]] = true;
+  int64_t outputs = 1;
+  for (int i = 0; i < shape.rank; ++i) outputs *= reduced[i] ? 1 : shape[i];
+  std::vector<std::vector<int64_t>> rows(static_cast<size_t>(outputs));
+  for (int64_t e = 0; e < shape.numel(); ++e) {
+    int64_t rest = e, o = 0, step = 1;
+    for (int i = shape.rank - 1; i >= 0; --i) {
+      const int64_t at = rest % shape[i];
+      rest /= shape[i];
+      if (!reduced[i]) o += at * step, step *= shape[i];
+    }
+    rows[size_t(o)].push_back(e);
+  }
+  return rows;
+}
+inline Shape oracle_shape(const Shape& shape, const Dims& axes, bool keepdim) {
+  Shape s;
+  for (int i = 0; i < shape.rank; ++i) {
+    bool reduced = axes.rank == 0;
+    for (int k = 0; k < axes.rank; ++k) reduced = reduced || axes[k] == i || axes[k] + shape.rank == i;
+    if (!reduced) s.push_back(shape[i]);
+    else if (keepdim) s.push_back(1);
+  }
+  return s;
+}
+
+struct Reduced { double y, mean, scale; };  // scale: the magnitude of what was added
+inline Reduced oracle_row(const ReduceDescriptor& d, const std::vector<double>& x) {
+  const double n = double(x.size());
+  double sum = 0, magnitude = 0, largest = -INFINITY, smallest = INFINITY, squares = 0, count = 0;
+  long double product = 1;
+  bool nan = false;
+  for (double v : x) {
+    sum += v, magnitude += std::fabs(v), largest = std::max(largest, v), smallest = std::min(smallest, v), product *= v;
+    nan = nan || std::isnan(v), count += v != 0;
+  }
+  const double mean = sum / n;
+  switch (d.kind) {
+    case ReduceKind::sum: return {sum, 0, magnitude};
+    case ReduceKind::mean: return {mean, 0, magnitude / n};
+    case ReduceKind::max: return {nan ? NAN : largest, 0, 0};
+    case ReduceKind::min: return {nan ? NAN : smallest, 0, 0};
+    case ReduceKind::prod: return {double(product), 0, std::fabs(double(product))};
+    case ReduceKind::norm2:
+      for (double v : x) squares = std::hypot(squares, v);
+      return {squares, 0, squares};
+    case ReduceKind::logsumexp: {
+      if (nan || std::isinf(largest)) return {nan ? NAN : largest, 0, 0};
+      for (double v : x) squares += std::exp(v - largest);
+      return {largest + std::log(squares), 0, std::fabs(largest) + std::log(squares)};
+    }
+    case ReduceKind::var: case ReduceKind::std: {
+      double error = 0;  // of the mean
+      for (double v : x) squares += (v - mean) * (v - mean), error += v - mean;
+      const double free = n - d.correction, var = free > 0 ? (squares - error * error / n) / free : NAN;
+      const double y = d.kind == ReduceKind::var ? var : std::sqrt(std::max(var, 0.0) + (var - var));
+      return {y, mean, std::fabs(y)};
+    }
+    case ReduceKind::any: return {double(count > 0), 0, 0};
+    case ReduceKind::all: return {double(count == n), 0, 0};
+    case ReduceKind::count_nonzero: return {count, 0, 0};
+  }
+  return {};
+}
+// The gradient of a row from the y that the backward is given; scale: of each element.
+inline void oracle_gradient(const ReduceDescriptor& d, const std::vector<double>& x, double dy, double y, std::vector<double>& dx, std::vector<double>& scale) {
+  const double n = double(x.size()), free = n - d.correction, mean = oracle_row({.kind = ReduceKind::mean}, x).y;
+  const bool infinite = d.kind == ReduceKind::logsumexp && std::isinf(y);
+  const auto hit = [&](double v) { return v == y || (std::isnan(v) && std::isnan(y)); };
+  double hits = 0;
+  size_t first = x.size(), last = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (hit(x[i])) ++hits, first = std::min(first, i), last = i;
+  for (size_t i = 0; i < x.size(); ++i) {
+    double g = dy, s = 0;
+    switch (d.kind) {
+      case ReduceKind::mean: g = dy / n; break;
+      case ReduceKind::max: case ReduceKind::min:
+        g = d.ties == ReduceTies::split ? hit(x[i]) ? dy / hits : 0 : i == (d.ties == ReduceTies::first ? first : last) ? dy : 0;
+        break;
+      case ReduceKind::prod: {
+        long double product = dy;
+        for (size_t j = 0; j < x.size(); ++j) product *= j == i ? 1 : x[j];
+        g = double(product);
+        break;
+      }
+      case ReduceKind::norm2: g = y == 0 ? 0 : dy * (x[i] / y); break;
+      case ReduceKind::logsumexp:
+        g = infinite ? y > 0 && x[i] == y ? dy / hits : 0 : dy * std::exp(x[i] - y);
+        s = std::fabs(g) * (1 + std::fabs(x[i]) + std::fabs(y));
+        break;
+      case ReduceKind::var: g = free > 0 ? dy * 2 * (x[i] - mean) / free : NAN; break;
+      case ReduceKind::std: g = !(free > 0) ? NAN : y == 0 ? 0 : dy * (x[i] - mean) / (free * y); break;
+      default: break;
+    }
+    // The oracle's own mean is a double: what that leaves of a small distance.
+    if (d.kind >= ReduceKind::var && free > 0) s = std::fabs(dy) * 2 / free / (d.kind == ReduceKind::std && y != 0 ? 2 * y : 1) * (std::fabs(x[i] - mean) + 1e-9 * std::fabs(mean));
+    dx.push_back(g), scale.push_back(std::isfinite(s) ? s : 0);
+  }
+}
+
+}  // namespace baracuda::testing
