@@ -203,7 +203,7 @@ Status run_backward(const Problem& p, const TensorView& dy, const TensorView* co
   for (int k = 0; k < n; ++k) {
     if (out[k]->absent()) continue;
     if (is_sum(p, k)) sum_broadcast(p.shape, inputs, k, *out[k], kernel(4), p.parameters, partial[k], threads);
-    else maps[k] = MapOperand::of(*out[k]), any_map = true;
+    else maps[k] = broadcast_operand(*out[k], p.shape), any_map = true;  // axes of extent 1 may be missing
   }
   for (int k = 0; k < n; ++k) maps[k].bytes = int(byte_size(p.dtype));
   if (any_map) run_map(p.shape, inputs, {maps, size_t(n)}, kernel(2), p.parameters, threads);

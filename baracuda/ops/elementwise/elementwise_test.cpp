@@ -117,6 +117,19 @@ TEST(Elementwise, BroadcastAndItsGradients) {
     check_binary(BinaryKind::maximum, DType::f16, {3, 1, 50}, {4, 1}, layout);
   }
 }
+TEST(Elementwise, GradientsOfOperandsThatLackAxesOfExtentOne) {
+  for (DType t : {DType::f32, DType::bf16}) {
+    const BinaryDescriptor d{.kind = BinaryKind::mul, .dtype = t, .a = {5}, .b = {1, 1, 5}};
+    const Tensor a = Tensor::normal(t, d.a, 1), b = Tensor::normal(t, d.b, 2), dy = Tensor::normal(t, d.b, 3);
+    Tensor da(t, d.a), db(t, d.b);
+    ASSERT_OK(run_plan<BinaryBackward>(d, {.dy = dy, .a = a, .b = b, .da = da, .db = db}));
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(da.at(i), rounded(t, dy.at(i) * b.at(i)));
+      EXPECT_EQ(db.at(i), rounded(t, dy.at(i) * a.at(i)));
+    }
+    EXPECT_TRUE(da.guards_intact());
+  }
+}
 TEST(Elementwise, SumsAreAccurateAndDoNotDependOnStrides) {
   // 4096 ones in f16: an f16 sum stalls at 2048. Large and small terms in f32: f64 keeps the small ones.
   Tensor ones(DType::f16, {4096, 2}, std::vector<double>(8192, 1)), sum(DType::f16, {2});
