@@ -1,5 +1,6 @@
 #pragma once
-// Reductions and their gradients by the definition, in double, for the tests.
+// Reductions and their gradients by the definition, for the tests: in double, sums and products in long double, so that long rows
+// of f64 are judged too.
 #include <algorithm>
 #include <cmath>
 #include "baracuda/ops/reduce/reduce.hpp"
@@ -40,16 +41,16 @@ inline Shape oracle_shape(const Shape& shape, const Dims& axes, bool keepdim) {
 struct Reduced { double y, mean, scale; };  // scale: the magnitude of what was added
 inline Reduced oracle_row(const ReduceDescriptor& d, const std::vector<double>& x) {
   const double n = double(x.size());
-  double sum = 0, magnitude = 0, largest = -INFINITY, smallest = INFINITY, squares = 0, count = 0;
-  long double product = 1;
+  double magnitude = 0, largest = -INFINITY, smallest = INFINITY, squares = 0, count = 0;
+  long double sum = 0, product = 1;
   bool nan = false;
   for (double v : x) {
     sum += v, magnitude += std::fabs(v), largest = std::max(largest, v), smallest = std::min(smallest, v), product *= v;
     nan = nan || std::isnan(v), count += v != 0;
   }
-  const double mean = sum / n;
+  const double mean = double(sum / n);
   switch (d.kind) {
-    case ReduceKind::sum: return {sum, 0, magnitude};
+    case ReduceKind::sum: return {double(sum), 0, magnitude};
     case ReduceKind::mean: return {mean, 0, magnitude / n};
     case ReduceKind::max: return {nan ? NAN : largest, 0, 0};
     case ReduceKind::min: return {nan ? NAN : smallest, 0, 0};
@@ -63,9 +64,9 @@ inline Reduced oracle_row(const ReduceDescriptor& d, const std::vector<double>& 
       return {largest + std::log(squares), 0, std::fabs(largest) + std::log(squares)};
     }
     case ReduceKind::var: case ReduceKind::std: {
-      double error = 0;  // of the mean
-      for (double v : x) squares += (v - mean) * (v - mean), error += v - mean;
-      const double free = n - d.correction, var = free > 0 ? (squares - error * error / n) / free : NAN;
+      long double spread = 0;
+      for (double v : x) spread += (v - sum / n) * (v - sum / n);
+      const double free = n - d.correction, var = free > 0 ? double(spread / free) : NAN;
       const double y = d.kind == ReduceKind::var ? var : std::sqrt(std::max(var, 0.0) + (var - var));
       return {y, mean, std::fabs(y)};
     }
@@ -77,7 +78,9 @@ inline Reduced oracle_row(const ReduceDescriptor& d, const std::vector<double>& 
 }
 // The gradient of a row from the y that the backward is given; scale: of each element.
 inline void oracle_gradient(const ReduceDescriptor& d, const std::vector<double>& x, double dy, double y, std::vector<double>& dx, std::vector<double>& scale) {
-  const double n = double(x.size()), free = n - d.correction, mean = oracle_row({.kind = ReduceKind::mean}, x).y;
+  const double n = double(x.size()), free = n - d.correction;
+  const Reduced average = oracle_row({.kind = ReduceKind::mean}, x);
+  const double mean = average.y;
   const bool infinite = d.kind == ReduceKind::logsumexp && std::isinf(y);
   const auto hit = [&](double v) { return v == y || (std::isnan(v) && std::isnan(y)); };
   double hits = 0;
@@ -106,8 +109,8 @@ inline void oracle_gradient(const ReduceDescriptor& d, const std::vector<double>
       case ReduceKind::std: g = !(free > 0) ? NAN : y == 0 ? 0 : dy * (x[i] - mean) / (free * y); break;
       default: break;
     }
-    // The oracle's own mean is a double: what that leaves of a small distance.
-    if (d.kind >= ReduceKind::var && free > 0) s = std::fabs(dy) * 2 / free / (d.kind == ReduceKind::std && y != 0 ? 2 * y : 1) * (std::fabs(x[i] - mean) + 1e-9 * std::fabs(mean));
+    // The mean of both is a double: what that leaves of a small distance.
+    if (d.kind >= ReduceKind::var && free > 0) s = std::fabs(dy) * 2 / free / (d.kind == ReduceKind::std && y != 0 ? 2 * y : 1) * (std::fabs(x[i] - mean) + (d.dtype == DType::f64 ? 1 : 1e-9) * average.scale);
     dx.push_back(g), scale.push_back(std::isfinite(s) ? s : 0);
   }
 }
