@@ -17,15 +17,22 @@ class GuardedWorkspace {
     start_ = p + (kWorkspaceAlignment - p % kWorkspaceAlignment) % kWorkspaceAlignment - uintptr_t(memory_.data());
     for (size_t i = 0; i < memory_.size(); ++i)
       if (i < start_ || i >= start_ + bytes_) memory_[i] = 0xa5;
+    close();
   }
   Workspace get() { return {bytes_ ? memory_.data() + start_ : nullptr, bytes_}; }
   bool guards_intact() const {
-    for (size_t i = 0; i < memory_.size(); ++i)
-      if ((i < start_ || i >= start_ + bytes_) && memory_[i] != 0xa5) return false;
-    return true;
+    open_memory(memory_.data(), memory_.size());
+    bool intact = true;
+    for (size_t i = 0; i < memory_.size(); ++i) intact = intact && ((i >= start_ && i < start_ + bytes_) || memory_[i] == 0xa5);
+    close();
+    return intact;
   }
 
  private:
+  void close() const {
+    close_memory(memory_.data(), start_);
+    close_memory(memory_.data() + start_ + bytes_, memory_.size() - start_ - bytes_);
+  }
   std::vector<uint8_t> memory_;
   uint64_t bytes_;
   size_t start_ = 0;

@@ -2,6 +2,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#if __has_include(<sanitizer/asan_interface.h>)
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace baracuda::testing {
 namespace {
@@ -83,8 +86,8 @@ double rounded(DType t, double v) {
 }
 
 namespace {
-char* first_element(std::vector<uint8_t>& memory) {
-  char* base = reinterpret_cast<char*>(memory.data()) + kGuard;
+char* first_element(const std::vector<uint8_t>& memory) {
+  char* base = reinterpret_cast<char*>(const_cast<uint8_t*>(memory.data())) + kGuard;
   return base + (64 - uintptr_t(base) % 64) % 64;
 }
 }  // namespace
@@ -108,13 +111,21 @@ Tensor::Tensor(DType dtype, Shape shape, Layout layout) {
   memory_.assign(size_t(elements) * size + 2 * kGuard + 64, kGuardByte);
   view_ = {first_element(memory_) + size_t(offset) * size, dtype, {}, shape, s};
   poison();
+  close_guards();
+}
+void Tensor::close_guards() const {
+  const uint8_t* first = reinterpret_cast<const uint8_t*>(first_element(memory_));
+  const size_t before = size_t(first - memory_.data()), used = memory_.size() - 2 * kGuard - 64;
+  close_memory(memory_.data(), before);
+  close_memory(first + used, memory_.size() - before - used);
 }
 Tensor::Tensor(const Tensor& other) : memory_(other.memory_.size(), kGuardByte), view_(other.view_) {
   if (memory_.empty()) return;
-  char* from = first_element(const_cast<std::vector<uint8_t>&>(other.memory_));
+  char* from = first_element(other.memory_);
   char* to = first_element(memory_);
   std::memcpy(to, from, memory_.size() - 2 * kGuard - 64);
   view_.data = to + (static_cast<char*>(other.view_.data) - from);
+  close_guards();
 }
 Tensor::Tensor(DType dtype, Shape shape, const std::vector<double>& values, Layout layout) : Tensor(dtype, shape, layout) {
   if (int64_t(values.size()) != shape.numel()) throw std::logic_error("test tensor: value count does not match the shape");
@@ -162,15 +173,25 @@ void Tensor::poison() {
 }
 bool Tensor::guards_intact() const {
   if (memory_.empty()) return true;
-  std::vector<bool> element(memory_.size());
+  open_memory(memory_.data(), memory_.size());
+  const std::vector<uint8_t> memory = memory_;
+  close_guards();
+  std::vector<bool> element(memory.size());
   for (int64_t i = 0; i < numel(); ++i) {
     const size_t at = size_t(static_cast<uint8_t*>(address(i)) - memory_.data());
     for (size_t b = 0; b < byte_size(view_.dtype); ++b) element[at + b] = true;
   }
-  for (size_t i = 0; i < memory_.size(); ++i)
-    if (!element[i] && memory_[i] != kGuardByte) return false;
+  for (size_t i = 0; i < memory.size(); ++i)
+    if (!element[i] && memory[i] != kGuardByte) return false;
   return true;
 }
+#if __has_include(<sanitizer/asan_interface.h>)
+void close_memory(const void* at, size_t bytes) { ASAN_POISON_MEMORY_REGION(at, bytes); }
+void open_memory(const void* at, size_t bytes) { ASAN_UNPOISON_MEMORY_REGION(at, bytes); }
+#else
+void close_memory(const void*, size_t) {}
+void open_memory(const void*, size_t) {}
+#endif
 
 uint64_t Source::next() {
   state_ += 0x9e3779b97f4a7c15u;

@@ -56,9 +56,14 @@ class Tensor {
 
  private:
   void* address(int64_t i) const;
+  void close_guards() const;
   std::vector<uint8_t> memory_;
   TensorView view_;
 };
+
+// Under AddressSanitizer a read or write of these bytes stops the program until they are opened again.
+void close_memory(const void* at, size_t bytes);
+void open_memory(const void* at, size_t bytes);
 
 // Deterministic standard normals and uniforms for data (not the library's generator).
 class Source {

@@ -186,14 +186,13 @@ Status run_backward(const Problem& p, const TensorView& dy, const TensorView* co
   const int n = p.operands, bits = reads(p, out);
   // What is not read gets the place of dy: a dense operand costs nothing.
   MapOperand x[5] = {MapOperand::of(dy)}, maps[3];
-  unsigned halves = 1;
+  unsigned halves = 1u | 2u << n;
   for (int k = 0; k < n; ++k) {
     const bool read = bits >> k & 1;
     x[1 + k] = read ? broadcast_operand(*in[k], p.shape) : x[0];
-    if (read && p.operand_dtype[k] == p.dtype) halves |= 2u << k;
+    if (!read || p.operand_dtype[k] == p.dtype) halves |= 2u << k;
   }
   x[1 + n] = bits & kY ? MapOperand::of(y) : x[0];
-  if (bits & kY) halves |= 2u << n;
   const MapRun run = p.e->backward[p.dtype == DType::f64];
   const auto kernel = [&](int out_bytes) { return half(p.dtype) ? through_f32(run, p.dtype, halves, n + 2, n, out_bytes) : MapKernel(run); };
   const std::span<const MapOperand> inputs(x, size_t(n) + 2);

@@ -266,6 +266,22 @@ TEST(Elementwise, InPlaceAndAbsentOperands) {
     EXPECT_TRUE(x.same_bits(want) && x.guards_intact());
   }
 }
+// What a gradient does not read is not touched, also past the end of dy, which is half as long as its values in f32.
+TEST(Elementwise, AbsentOperandsOfHalves) {
+  for (DType t : kFloats)
+    for (const Shape& shape : {Shape{65}, Shape{3, 130}}) {
+      const TernaryDescriptor d{TernaryKind::addcdiv, t, shape, shape, {1}};
+      const Tensor a = Tensor::normal(t, shape, 1), b = Tensor::normal(t, shape, 2), c = Tensor::uniform(t, {1}, 3, 1, 2), dy = Tensor::normal(t, shape, 4);
+      Tensor da(t, shape), db(t, shape), dc(t, {1}), alone(t, shape), alone_c(t, {1});
+      ASSERT_OK(run_plan<TernaryBackward>(d, {.dy = dy, .a = a, .b = b, .c = c, .da = da, .db = db, .dc = dc}));
+      ASSERT_OK(run_plan<TernaryBackward>(d, {.dy = dy, .da = alone}));
+      EXPECT_TRUE(alone.same_bits(da));
+      ASSERT_OK(run_plan<TernaryBackward>(d, {.dy = dy, .c = c, .db = alone}));
+      EXPECT_TRUE(alone.same_bits(db));
+      ASSERT_OK(run_plan<TernaryBackward>(d, {.dy = dy, .b = b, .c = c, .dc = alone_c}));
+      EXPECT_TRUE(alone_c.same_bits(dc));
+    }
+}
 // Bits of everything that `run` writes, for each instruction set, against those of the portable loops.
 template <class F> void same_bits_for_every_isa(std::string_view what, F run) {
   std::vector<std::vector<uint8_t>> want;

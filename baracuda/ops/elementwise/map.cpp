@@ -116,9 +116,10 @@ void MapKernel::staged(const double* parameters, const void* const* in, void* co
   for (int64_t i = 0; i < n; i += kStage) {
     const int64_t m = std::min(kStage, n - i);
     for (int k = 0; k < inputs; ++k) {
-      const bool half = widened >> k & 1;
-      if (half) widen(static_cast<const uint16_t*>(in[k]) + i, x[k], m);
-      from[k] = half ? static_cast<const void*>(x[k]) : static_cast<const char*>(in[k]) + i;
+      from[k] = x[k];
+      if (!(widened >> k & 1)) from[k] = static_cast<const char*>(in[k]) + i;
+      else if (k > 0 && in[k] == in[0] && (widened & 1)) from[k] = x[0];
+      else widen(static_cast<const uint16_t*>(in[k]) + i, x[k], m);
     }
     for (int k = 0; k < outputs; ++k) to[k] = out_bytes == 2 ? static_cast<void*>(y[k]) : static_cast<char*>(out[k]) + i * out_bytes;
     run(parameters, from, to, m);

@@ -11,7 +11,7 @@ struct MapKernel {
   MapRun run = nullptr;
   void (*widen)(const void* half, float* to, int64_t n) = nullptr;  // null: the loop takes the elements as they are
   void (*narrow)(const float* from, void* half, int64_t n) = nullptr;
-  unsigned widened = 0;  // bit k: input k is half; the others are bool or not read
+  unsigned widened = 0;  // bit k: input k is half; the others are bool
   int inputs = 0, outputs = 0;
   int out_bytes = 2;     // of an output's element; 2: half
 
