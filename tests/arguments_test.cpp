@@ -109,7 +109,7 @@ TEST(Arguments, Examples) {
               "q f32[1, 2, 1, 8]; k f32[1, 2, 1, 8]; v f32[1, 2, 1, 8]; y f32[1, 2, 1, 8]; lse? f32[1, 2, 1]; alibi_slopes f32[2]");
   if (find_op("adamw"))
     EXPECT_EQ(describe("adamw", {{"dtype", "bf16"}, {"grad_dtype", "bf16"}}),
-              "params bf16 any; grads bf16 any; m f32 any; v f32 any; masters? f32 any; step_tensor? i64[]; lr_tensor? f32[]; grad_scale? f32[]; found_inf? f32[]");
+              "params bf16 any; grads bf16 any; m f32 any; v f32 any; masters? f32 any; step_tensor? i64[]; lr_tensor? f32[]; grad_scale? f32[]; found_inf? f32[]; v_max? f32 any");
 }
 // Where only some kinds of a family are absent, an argument may be needed, allowed or of no use.
 TEST(Arguments, TellsWhetherAnArgumentIsOfUse) {

@@ -28,7 +28,7 @@ struct RowInfo {
   Backend backend;
   int min_arch;
   DTypeSet dtypes;
-  PrecisionGuarantee guarantee;  // for the op's default descriptor with the row's first dtype
+  PrecisionGuarantee guarantee;  // for the op's default descriptor with dtype f32, or the row's first where it lacks f32
 };
 struct KeyValue { std::string_view key, value; };
 struct Explanation {
@@ -199,6 +199,7 @@ template <class Op> constexpr OpInfo op_info() {
                 D d{};
                 for (size_t t = kDTypes; t-- > 0;)
                   if (k.launch.entry[t]) d.dtype = DType(t);
+                if (k.launch[DType::f32]) d.dtype = DType::f32;
                 list.push_back({k.name, k.device, k.backend, k.min_arch, served(k), k.guarantee(d)});
               }
             return list;

@@ -81,7 +81,8 @@ Status run_adamw(const Launch<AdamW>& l) {
   parallel_for(elements(a.params), kPieceOfStep, l.threads, [&](int64_t begin, int64_t end, int) {
     for_stretches(a.params, begin, end, [&](size_t t, int64_t first, int64_t n) {
       kernel(s, {a.params[t].as<char>() + first * p_size, a.grads[t].as<char>() + first * g_size, a.m[t].as<char>() + first * s_size,
-                 a.v[t].as<char>() + first * s_size, a.masters.empty() ? nullptr : a.masters[t].as<char>() + first * s_size, n});
+                 a.v[t].as<char>() + first * s_size, a.masters.empty() ? nullptr : a.masters[t].as<char>() + first * s_size,
+                 a.v_max.empty() ? nullptr : a.v_max[t].as<char>() + first * s_size, n});
     });
   });
   return {};
@@ -147,6 +148,7 @@ Status AdamW::check(const Descriptor& d, const Args& a) {
     if (d.dtype == state) return invalid(name, text("masters are for f16 and bf16 params, not ", d.dtype));
     BARACUDA_TRY(expect_list(name, "masters", a.masters, n, state, a.params));
   }
+  if (!a.v_max.empty()) BARACUDA_TRY(expect_list(name, "v_max", a.v_max, n, state, a.params));
   if (a.step_tensor.absent() && a.step < 1) return invalid(name, text("step ", a.step, " is not >= 1"));
   struct { std::string_view name; double value; bool ok; } const scalars[] = {
       {"lr", a.lr, std::isfinite(a.lr)},

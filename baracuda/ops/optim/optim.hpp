@@ -16,14 +16,15 @@ using Tensors = std::span<const TensorView>;
 //   m = m + (1 - beta1)(g - m)   v = beta2 v + (1 - beta2) g^2
 //   p = p - lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)
 // decoupled = false is Adam: g = grad_scale * grad + weight_decay p instead of the decay of p.
-// Dtypes: params f16 bf16 f32 f64; grads f16 bf16 f32 (f64 with f64 params); m, v and masters f32 (f64 for f64).
+// With v_max it is AMSGrad (Reddi, Kale and Kumar 2018): v_max = max(v_max, v), which stands for v in the last line.
+// Dtypes: params f16 bf16 f32 f64; grads f16 bf16 f32 (f64 with f64 params); m, v, v_max and masters f32 (f64 for f64).
 // Halves: with masters (f32) the step is taken on the masters and params are their rounded values; without, params are
 // widened and rounded again. Computed in f32 (f64), the step's constants in f64.
 // Step and lr: host values, or tensors of one element (step i64, lr f32) that the run reads; the step tensor holds the
 // steps done so far and is raised by one. Host and tensor values give the same bits.
 // grad_scale (f32, one element) multiplies every gradient: the result of clip_scale, or 1 / loss scale.
 // found_inf (f32, one element): not 0 means skip: nothing is written, the step tensor included.
-// NaN and infinity in a gradient reach m, v and p. Workspace: none. Guarantee: deterministic, batch invariant.
+// NaN and infinity in a gradient reach m, v, v_max and p, and a NaN in v_max stays. Workspace: none. Guarantee: deterministic, batch invariant.
 struct AdamWDescriptor {
   DType dtype = DType::f32, grad_dtype = DType::f32;
   bool decoupled = true;
@@ -43,13 +44,15 @@ struct AdamW {
     int64_t step = 1;                   // number of this step, from 1; not read when step_tensor is given
     double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
     TensorView step_tensor = {}, lr_tensor = {}, grad_scale = {}, found_inf = {};
+    Tensors v_max = {};                 // for AMSGrad; empty: none
     static constexpr auto args() {
       return std::tuple(arg("params", &Args::params, Role::inout), arg("grads", &Args::grads, Role::in), arg("m", &Args::m, Role::inout, "first moments"),
                         arg("v", &Args::v, Role::inout, "second moments"), arg("masters", &Args::masters, Role::optional_inout, "f32 weights behind half params"),
                         arg("step", &Args::step, Role::value, "from 1"), arg("lr", &Args::lr, Role::value), arg("beta1", &Args::beta1, Role::value),
                         arg("beta2", &Args::beta2, Role::value), arg("eps", &Args::eps, Role::value), arg("weight_decay", &Args::weight_decay, Role::value),
                         arg("step_tensor", &Args::step_tensor, Role::optional_inout, "steps done"), arg("lr_tensor", &Args::lr_tensor, Role::optional_in),
-                        arg("grad_scale", &Args::grad_scale, Role::optional_in), arg("found_inf", &Args::found_inf, Role::optional_in));
+                        arg("grad_scale", &Args::grad_scale, Role::optional_in), arg("found_inf", &Args::found_inf, Role::optional_in),
+                        arg("v_max", &Args::v_max, Role::optional_inout, "largest second moments so far: AMSGrad"));
     }
   };
   static DType aux_dtype(const Descriptor& d) { return d.grad_dtype; }

@@ -1,4 +1,4 @@
-// Adam: p m v read and written, g read; seven streams of 4 bytes in f32, memory bandwidth is the floor. Norm: one stream
+// Adam: p m v (and v_max) read and written, g read; seven (nine) streams of 4 bytes in f32, memory bandwidth is the floor. Norm: one stream
 // read, eight vectors of f64 sums so that the additions do not wait for each other.
 #include "baracuda/math/element.hpp"
 #include "baracuda/ops/optim/optim_cpu.hpp"
@@ -15,22 +15,25 @@ template <class P, class G> void adam(const AdamStep& step, const AdamPiece& pie
   const AdamStep s = step;
   P* p = static_cast<P*>(piece.params);
   const G* g = static_cast<const G*>(piece.grads);
-  S *m = static_cast<S*>(piece.m), *v = static_cast<S*>(piece.v), *w = static_cast<S*>(piece.masters);
+  S *m = static_cast<S*>(piece.m), *v = static_cast<S*>(piece.v), *w = static_cast<S*>(piece.masters), *u = static_cast<S*>(piece.v_max);
   int64_t i = 0;
   for (; i + N <= piece.n; i += N) {
-    V pv = w ? load<N>(w + i) : load<N>(p + i), mv = load<N>(m + i), vv = load<N>(v + i);
-    optim::adam(s, load<N>(g + i), pv, mv, vv);
+    V pv = w ? load<N>(w + i) : load<N>(p + i), mv = load<N>(m + i), vv = load<N>(v + i), uv = u ? load<N>(u + i) : V(0);
+    optim::adam(s, load<N>(g + i), pv, mv, vv, u ? &uv : nullptr);
     store<S, N>(m + i, mv);
     store<S, N>(v + i, vv);
     if (w) store<S, N>(w + i, pv);
+    if (u) store<S, N>(u + i, uv);
     store<P, N>(p + i, pv);
   }
   if (const int rest = int(piece.n - i)) {
-    V pv = w ? load_tail<N>(w + i, rest) : load_tail<N>(p + i, rest), mv = load_tail<N>(m + i, rest), vv = load_tail<N>(v + i, rest);
-    optim::adam(s, load_tail<N>(g + i, rest), pv, mv, vv);
+    V pv = w ? load_tail<N>(w + i, rest) : load_tail<N>(p + i, rest), mv = load_tail<N>(m + i, rest), vv = load_tail<N>(v + i, rest),
+      uv = u ? load_tail<N>(u + i, rest) : V(0);
+    optim::adam(s, load_tail<N>(g + i, rest), pv, mv, vv, u ? &uv : nullptr);
     store_tail<S, N>(m + i, mv, rest);
     store_tail<S, N>(v + i, vv, rest);
     if (w) store_tail<S, N>(w + i, pv, rest);
+    if (u) store_tail<S, N>(u + i, uv, rest);
     store_tail<P, N>(p + i, pv, rest);
   }
 }

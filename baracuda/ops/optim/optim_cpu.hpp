@@ -11,7 +11,7 @@ struct AdamStep { double grad_scale, keep, l2, one_minus_beta1, beta2, one_minus
 struct AdamPiece {
   void* params;
   const void* grads;
-  void *m, *v, *masters;  // masters may be null
+  void *m, *v, *masters, *v_max;  // masters and v_max may be null
   int64_t n;
 };
 // Sums of squares: all in `mid`, or, for f64, the squares of scaled numbers where `big` and `small` say so.

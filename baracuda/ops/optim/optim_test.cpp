@@ -22,9 +22,10 @@ const std::vector<Shape> kShapes = {{3, 5}, {1}, {0, 4}, {1000}, {}, {33, 65}, {
 
 struct Problem {
   DType dtype, grad_dtype;
-  List p, g, m, v, w;
-  bool masters;
-  Problem(DType t, DType gt, bool with_masters, const std::vector<Shape>& shapes = kShapes) : dtype(t), grad_dtype(gt), masters(with_masters) {
+  List p, g, m, v, w, v_max;
+  bool masters, amsgrad;
+  Problem(DType t, DType gt, bool with_masters, bool with_v_max = false, const std::vector<Shape>& shapes = kShapes)
+      : dtype(t), grad_dtype(gt), masters(with_masters), amsgrad(with_v_max) {
     const DType s = t == DType::f64 ? DType::f64 : DType::f32;
     uint64_t seed = 1;
     for (const Shape& shape : shapes) {
@@ -33,24 +34,28 @@ struct Problem {
       g.add(Tensor::normal(gt, shape, ++seed));
       m.add(Tensor::normal(s, shape, ++seed, 0, 0.1));
       v.add(Tensor::uniform(s, shape, ++seed, 0, 0.1));
+      v_max.add(Tensor::uniform(s, shape, ++seed, 0, 0.1));
     }
   }
   AdamW::Args args() const {
     AdamW::Args a{.params = p.views, .grads = g.views, .m = m.views, .v = v.views};
     if (masters) a.masters = w.views;
+    if (amsgrad) a.v_max = v_max.views;
     return a;
   }
 };
-bool same_state(const Problem& a, const Problem& b) { return a.p.same_bits(b.p) && a.m.same_bits(b.m) && a.v.same_bits(b.v) && a.w.same_bits(b.w); }
+bool same_state(const Problem& a, const Problem& b) { return a.p.same_bits(b.p) && a.m.same_bits(b.m) && a.v.same_bits(b.v) && a.w.same_bits(b.w) && a.v_max.same_bits(b.v_max); }
 
-// torch.optim.AdamW from its documentation, in long double; Adam where not decoupled.
-void step(const AdamWDescriptor& d, const AdamW::Args& a, long double scale, long double g, long double& p, long double& m, long double& v) {
+// torch.optim.AdamW from its documentation, in long double; Adam where not decoupled; amsgrad=True with v_max.
+void step(const AdamWDescriptor& d, const AdamW::Args& a, long double scale, long double g, long double& p, long double& m, long double& v,
+          long double* v_max = nullptr) {
   g *= d.maximize ? -scale : scale;
   if (d.decoupled) p *= 1 - (long double)a.lr * a.weight_decay;
   else g += a.weight_decay * p;
   m = a.beta1 * m + (1 - (long double)a.beta1) * g;
   v = a.beta2 * v + (1 - (long double)a.beta2) * g * g;
-  const long double n = a.step, m_hat = m / (1 - std::pow((long double)a.beta1, n)), v_hat = v / (1 - std::pow((long double)a.beta2, n));
+  if (v_max && v > *v_max) *v_max = v;
+  const long double n = a.step, m_hat = m / (1 - std::pow((long double)a.beta1, n)), v_hat = (v_max ? *v_max : v) / (1 - std::pow((long double)a.beta2, n));
   p -= a.lr * m_hat / (std::sqrt(v_hat) + a.eps);
 }
 
@@ -68,34 +73,36 @@ TEST(AdamW, ValuesForEveryDtype) {
   const struct { DType t, g; bool masters; } cases[] = {{DType::f32, DType::f32, false}, {DType::f32, DType::bf16, false}, {DType::f64, DType::f64, false},
       {DType::bf16, DType::bf16, true}, {DType::bf16, DType::bf16, false}, {DType::bf16, DType::f32, true}, {DType::f16, DType::f16, true}, {DType::f16, DType::f32, false}};
   for (const auto& c : cases)
-    for (int variant = 0; variant < 3; ++variant) {
+    for (int variant = 0; variant < 4; ++variant) {
       SCOPED_TRACE(text(c.t, " ", c.g, " masters ", c.masters, " variant ", variant));
       const AdamWDescriptor d{c.t, c.g, variant != 1, variant == 2};
-      Problem q(c.t, c.g, c.masters), old(c.t, c.g, c.masters);
+      const bool amsgrad = variant == 3;
+      Problem q(c.t, c.g, c.masters, amsgrad), old(c.t, c.g, c.masters, amsgrad);
       Tensor scale(DType::f32, {}, {0.375});
       AdamW::Args a = q.args();
       a.step = 3 + 1000 * variant, a.lr = 0.02, a.weight_decay = 0.1, a.eps = 1e-6;
       if (variant == 2) a.grad_scale = scale;
       ASSERT_OK(run_plan<AdamW>(d, a));
       for (size_t i = 0; i < q.p.tensors.size(); ++i) {
-        std::vector<double> want_p, want_m, want_v, scale_p, scale_m;
+        std::vector<double> want_p, want_m, want_v, want_v_max, scale_p, scale_m;
         const double update = a.lr / (1 - std::pow(a.beta1, double(a.step)));  // what rounding in m may cost p
         for (int64_t j = 0; j < q.p.tensors[i].numel(); ++j) {
-          long double p = c.masters ? old.w.tensors[i].at(j) : old.p.tensors[i].at(j), m = old.m.tensors[i].at(j), v = old.v.tensors[i].at(j);
+          long double p = c.masters ? old.w.tensors[i].at(j) : old.p.tensors[i].at(j), m = old.m.tensors[i].at(j), v = old.v.tensors[i].at(j), v_max = old.v_max.tensors[i].at(j);
           const double p0 = double(std::fabs(p)), m0 = double(std::fabs(m)), g = old.g.tensors[i].at(j);
-          step(d, a, variant == 2 ? 0.375 : 1, g, p, m, v);
-          want_p.push_back(double(p)), want_m.push_back(double(m)), want_v.push_back(double(v));
-          scale_p.push_back(p0 + update * (m0 + std::fabs(g) + p0) / (std::sqrt(double(v)) + a.eps)), scale_m.push_back(m0 + std::fabs(g));
+          step(d, a, variant == 2 ? 0.375 : 1, g, p, m, v, amsgrad ? &v_max : nullptr);
+          want_p.push_back(double(p)), want_m.push_back(double(m)), want_v.push_back(double(v)), want_v_max.push_back(double(v_max));
+          scale_p.push_back(p0 + update * (m0 + std::fabs(g) + p0) / (std::sqrt(double(amsgrad ? v_max : v)) + a.eps)), scale_m.push_back(m0 + std::fabs(g));
         }
         EXPECT_CLOSE(q.m.tensors[i], want_m, {}, &scale_m);
         EXPECT_CLOSE(q.v.tensors[i], want_v, {.ulps = 4});
+        EXPECT_CLOSE(q.v_max.tensors[i], want_v_max, {.ulps = 4});
         if (c.masters) {
           EXPECT_CLOSE(q.w.tensors[i], want_p, {}, &scale_p);
           for (int64_t j = 0; j < q.p.tensors[i].numel(); ++j) ASSERT_EQ(q.p.tensors[i].at(j), rounded(c.t, q.w.tensors[i].at(j)));
         } else {
           EXPECT_CLOSE(q.p.tensors[i], want_p, {}, &scale_p);
         }
-        EXPECT_TRUE(q.p.tensors[i].guards_intact() && q.m.tensors[i].guards_intact() && q.v.tensors[i].guards_intact() && q.w.tensors[i].guards_intact());
+        EXPECT_TRUE(q.p.tensors[i].guards_intact() && q.m.tensors[i].guards_intact() && q.v.tensors[i].guards_intact() && q.w.tensors[i].guards_intact() && q.v_max.tensors[i].guards_intact());
       }
       EXPECT_TRUE(q.g.same_bits(old.g));
     }
@@ -121,38 +128,60 @@ TEST(AdamW, case_adamw_states) {  // bf16 parameters with f32 m, v; step and lr 
   EXPECT_TRUE(same_state(untouched, fresh));
   EXPECT_EQ(steps.at(0), 3);
 }
+// The gradient of Reddi, Kale and Kumar's example: large once in a while, so v falls in between and v_max must not.
+TEST(AdamW, AmsgradKeepsTheLargestSecondMoment) {
+  const AdamWDescriptor d{DType::f64, DType::f64};
+  Tensor p(DType::f64, {2}, {0.5, 0.5}), m(DType::f64, {2}, {0, 0}), v(DType::f64, {2}, {0, 0}), v_max(DType::f64, {2}, {0, NAN});
+  long double want_p = 0.5, want_m = 0, want_v = 0, want_v_max = 0;
+  int fell = 0;
+  for (int n = 1; n <= 40; ++n) {
+    const double gradient = n % 10 == 1 ? 10.1 : -1;
+    Tensor g(DType::f64, {2}, {gradient, gradient});
+    const TensorView ps[] = {p}, gs[] = {g}, ms[] = {m}, vs[] = {v}, us[] = {v_max};
+    const AdamW::Args a{.params = ps, .grads = gs, .m = ms, .v = vs, .step = n, .lr = 0.01, .beta2 = 0.9, .weight_decay = 0.1, .v_max = us};
+    ASSERT_OK(run_plan<AdamW>(d, a));
+    step(d, a, 1, gradient, want_p, want_m, want_v, &want_v_max);
+    fell += want_v < want_v_max;
+    const Tensor first(DType::f64, {2}, {p.at(0), v_max.at(0)});
+    EXPECT_CLOSE(first, (std::vector<double>{double(want_p), double(want_v_max)}), {.ulps = 4, .terms = double(n), .condition = 10});
+    EXPECT_TRUE(std::isnan(v_max.at(1)) && std::isnan(p.at(1)) && std::isfinite(v.at(1)));  // NaN stays
+  }
+  EXPECT_GT(fell, 20);
+}
 TEST(AdamW, NanReachesTheState) {
-  Tensor p(DType::f32, {2}, {1, 1}), g(DType::f32, {2}, {NAN, 1}), m(DType::f32, {2}, {0, 0}), v(DType::f32, {2}, {0, 0});
-  const TensorView ps[] = {p}, gs[] = {g}, ms[] = {m}, vs[] = {v};
-  ASSERT_OK(run_plan<AdamW>({}, {.params = ps, .grads = gs, .m = ms, .v = vs}));
-  EXPECT_TRUE(std::isnan(p.at(0)) && std::isnan(m.at(0)) && std::isnan(v.at(0)) && std::isfinite(p.at(1)));
+  Tensor p(DType::f32, {2}, {1, 1}), g(DType::f32, {2}, {NAN, 1}), m(DType::f32, {2}, {0, 0}), v(DType::f32, {2}, {0, 0}), v_max(DType::f32, {2}, {1, 1});
+  const TensorView ps[] = {p}, gs[] = {g}, ms[] = {m}, vs[] = {v}, us[] = {v_max};
+  ASSERT_OK(run_plan<AdamW>({}, {.params = ps, .grads = gs, .m = ms, .v = vs, .v_max = us}));
+  EXPECT_TRUE(std::isnan(p.at(0)) && std::isnan(m.at(0)) && std::isnan(v.at(0)) && std::isnan(v_max.at(0)) && std::isfinite(p.at(1)));
+  EXPECT_EQ(v_max.at(1), 1);
 }
 TEST(AdamW, SameBitsForThreadsSplitsAndInstructionSets) {
   for (DType t : {DType::f32, DType::bf16, DType::f64}) {
     const DType g = t;
-    const bool masters = t == DType::bf16;
-    Problem want(t, g, masters);
+    const bool masters = t == DType::bf16, amsgrad = t != DType::f32;
+    Problem want(t, g, masters, amsgrad);
     ASSERT_OK(run_plan<AdamW>({t, g}, want.args()));
     const int before = threads();
     for (int n : {1, 2, 3, 8}) {
       set_threads(n);
-      Problem got(t, g, masters);
+      Problem got(t, g, masters, amsgrad);
       ASSERT_OK(run_plan<AdamW>({t, g}, got.args()));
       EXPECT_TRUE(same_state(got, want)) << n;
     }
     set_threads(before);
     for (Isa set : {Isa::portable, Isa::avx2}) {
       limit_isa(set);
-      Problem got(t, g, masters);
+      Problem got(t, g, masters, amsgrad);
       EXPECT_OK(run_plan<AdamW>({t, g}, got.args()));
       limit_isa(Isa::avx512bf16);
       EXPECT_TRUE(same_state(got, want)) << name(set) << " " << name(t);
     }
-    Problem single(t, g, masters);  // one tensor at a time
+    Problem single(t, g, masters, amsgrad);  // one tensor at a time
     for (size_t i = 0; i < single.p.views.size(); ++i) {
       AdamW::Args a = single.args();
       a.params = a.params.subspan(i, 1), a.grads = a.grads.subspan(i, 1), a.m = a.m.subspan(i, 1), a.v = a.v.subspan(i, 1);
       if (masters) a.masters = a.masters.subspan(i, 1);
+      if (amsgrad) a.v_max = a.v_max.subspan(i, 1);
       ASSERT_OK(run_plan<AdamW>({t, g}, a));
     }
     EXPECT_TRUE(same_state(single, want));
@@ -182,6 +211,8 @@ TEST(AdamW, Refusals) {
   refused({"grads[0]"}, Code::misaligned_operand, [&](auto& a) { TensorView v = q.g.views[0]; v.data = v.as<char>() + 1; a.grads = with(q, 0, v); });
   refused({"m[0]", "cuda"}, bad, [&](auto& a) { TensorView v = q.m.views[0]; v.device = {DeviceKind::cuda, 0}; list = q.m.views, list[0] = v; a.m = list; });
   refused({"masters are for f16 and bf16"}, bad, [&](auto& a) { a.masters = q.w.views; });
+  refused({"v_max has 7 tensors, expected 8"}, bad, [&](auto& a) { a.v_max = Tensors(q.v.views).first(7); });
+  refused({"v_max[0]", "dtype f64", "expected f32"}, bad, [&](auto& a) { list = q.v.views, list[0] = wrong, a.v_max = list; });
   refused({"step 0"}, bad, [&](auto& a) { a.step = 0; });
   refused({"beta1 1"}, bad, [&](auto& a) { a.beta1 = 1; });
   refused({"beta2 -0.5"}, bad, [&](auto& a) { a.beta2 = -0.5; });
