@@ -20,7 +20,7 @@ struct PrecisionGuarantee {
   DType accumulator = DType::f32;     // the type that sums are kept in
   bool deterministic = true;          // the same bits run after run, for any grid and thread count
   bool bit_stable_on_same_hardware = true;  // ... and process after process on the same processor and library version
-  bool batch_invariant = false;       // a row's bits do not depend on the rows around it
+  bool batch_invariant = false;       // a row's bits do not depend on the rows around it (NaN payloads aside)
   bool same_on_cpu_and_cuda = false;  // the CPU and the CUDA row of this op give the same bits (NaN payloads aside)
   friend constexpr bool operator==(const PrecisionGuarantee&, const PrecisionGuarantee&) = default;
 };

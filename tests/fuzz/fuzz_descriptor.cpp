@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   uint64_t sum = 0;
   for (const WorkspaceItem& item : (*plan)->workspace_items()) sum += item.bytes;
   require(sum <= (*plan)->workspace_size(), "the items of a workspace exceed it", plan.status());
-  t.ran += fuzz::run_plan(*p.op, **plan, stream, p.seed);
+  t.ran += fuzz::run_plan(**plan, stream, p.seed);
   return 0;
 }
 

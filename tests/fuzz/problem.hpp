@@ -40,8 +40,8 @@ class Random {
 // A text that says something about `op`: mutates one line of `text`, or begins anew.
 std::string mutate_problem(std::string_view text, Random& random);
 
-// Takes the arguments that the plan tells, then runs it in memory of exactly the sizes
-// needed, twice, and aborts where a plan that claims to be deterministic gives other bits. Returns whether it ran.
-bool run_plan(const OpInfo& op, const AnyPlan& plan, const Stream& stream, uint64_t seed);
+// Runs the plan on arguments drawn at random (drawn.hpp), twice, and aborts where it writes outside of its outputs, or gives
+// other bits though it claims to be deterministic. Returns whether it ran.
+bool run_plan(const AnyPlan& plan, const Stream& stream, uint64_t seed);
 
 }  // namespace baracuda::fuzz
