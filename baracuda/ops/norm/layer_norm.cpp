@@ -1,10 +1,7 @@
 #include "baracuda/ops/norm/layer_norm.hpp"
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include "baracuda/host/past.hpp"
 #include "baracuda/ops/norm/layer_norm_cpu.hpp"
-#include "baracuda/ops/norm/norm_cpu.hpp"
 #include "baracuda/ops/norm/norm_detail.hpp"
 
 namespace baracuda {
@@ -12,7 +9,6 @@ namespace {
 
 using namespace norm_detail;
 
-DType weight_dtype(const LayerNormDescriptor& d) { return d.weight_dtype.value_or(d.dtype); }
 Shape outer(const LayerNormDescriptor& d) {
   Shape s;
   for (int i = 0; i < d.shape.rank - d.axes; ++i) s.push_back(d.shape[i]);
@@ -29,10 +25,7 @@ int64_t rows_of(const LayerNormDescriptor& d) { return outer(d).numel(); }
 Status validate_common(std::string_view op, const LayerNormDescriptor& d) {
   BARACUDA_TRY(expect_shape(op, "shape", d.shape, 1));
   if (d.axes < 1 || d.axes > d.shape.rank) return invalid(op, text("axes ", d.axes, " must be in [1, ", d.shape.rank, "], the rank of ", d.shape));
-  if (!std::isfinite(d.eps) || d.eps < 0) return invalid(op, text("eps ", d.eps, " must be finite and not negative"));
-  const DType w = weight_dtype(d);
-  if (w != d.dtype && w != DType::f32) return invalid(op, text("weight_dtype ", w, " must be f32 or the dtype ", d.dtype));
-  return {};
+  return validate_numbers(op, d);
 }
 Status expect_rows(std::string_view op, std::string_view arg, const TensorView& v, const LayerNormDescriptor& d) {
   BARACUDA_TRY(expect(op, arg, v, d.dtype, d.shape));
@@ -51,31 +44,14 @@ Status expect_weight(std::string_view op, std::string_view arg, const TensorView
   return {};
 }
 Status expect_statistic(std::string_view op, std::string_view arg, const TensorView& v, const LayerNormDescriptor& d) {
-  return v.absent() ? Status() : expect(op, arg, v, accumulator(d.dtype), outer(d));
-}
-PrecisionGuarantee guarantee(const LayerNormDescriptor& d) {
-  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
+  return norm_detail::expect_statistic(op, arg, v, d.dtype, outer(d));
 }
 
 void* carve_weight(const LayerNormDescriptor& d, Carver& c) { return c.take_bytes("weight", length(d), byte_size(accumulator(d.dtype))); }
 void* carve_bias(const LayerNormDescriptor& d, Carver& c) { return c.take_bytes("bias", length(d), byte_size(accumulator(d.dtype))); }
 void carve_forward(const LayerNormDescriptor& d, const void*, Carver& c) { carve_weight(d, c), carve_bias(d, c); }
-// The vector as the kernels take it. `none` stands where it is absent.
-void spread(const LayerNormDescriptor& d, const TensorView& v, double none, void* out, int threads) {
-  const int64_t n = length(d);
-  if (!v.absent()) return prepare_weight(d.dtype, TensorView::dense(v.data, v.dtype, {n}), NormWeight::plain, out, n, threads);
-  if (d.dtype == DType::f64) std::fill_n(static_cast<double*>(out), n, none);
-  else std::fill_n(static_cast<float*>(out), n, float(none));
-}
-void fill_nan(const TensorView& v) {
-  if (v.absent()) return;
-  const RowWalk<1> walk(v.shape, {&v});
-  walk.runs(0, walk.rows, [&](const int64_t (&o)[1], int64_t, int64_t rows) {
-    for (int64_t i = 0; i < rows; ++i)
-      if (v.dtype == DType::f64) v.as<double>()[o[0] + i * walk.pitch(0)] = std::numeric_limits<double>::quiet_NaN();
-      else v.as<float>()[o[0] + i * walk.pitch(0)] = std::numeric_limits<float>::quiet_NaN();
-  });
-}
+// Weights and their gradients are vectors of all the normalised axes.
+TensorView flat(const LayerNormDescriptor& d, const TensorView& v) { return v.absent() ? v : TensorView::dense(v.data, v.dtype, {length(d)}); }
 
 Status run_forward(const Launch<LayerNorm>& l) {
   const LayerNormDescriptor& d = l.desc;
@@ -87,8 +63,8 @@ Status run_forward(const Launch<LayerNorm>& l) {
   }
   Carver c = l.carver();
   void *weight = carve_weight(d, c), *bias = carve_bias(d, c);
-  spread(d, a.weight, 1, weight, l.threads);
-  spread(d, a.bias, -0.0, bias, l.threads);
+  prepare_vector(d.dtype, flat(d, a.weight), 1, weight, n, l.threads);
+  prepare_vector(d.dtype, flat(d, a.bias), -0.0, bias, n, l.threads);
   const RowWalk<4> walk(outer(d), {&a.x, &a.y, &a.mean, &a.rstd});
   const auto kernel = BARACUDA_ISA_PICK(layer_norm_kernels).forward[d.dtype];
   const bool past = past_caches(a.y, a.x.data);
@@ -120,7 +96,7 @@ Status run_backward(const Launch<LayerNormBackward>& l) {
   const int64_t n = length(d), rows = rows_of(d), block = block_rows(rows, n), blocks = block_count(rows, n);
   const int64_t row_bytes = n * int64_t(byte_size(accumulator(d.dtype)));
   if (blocks) {
-    spread(d, a.weight, 1, weight, l.threads);
+    prepare_vector(d.dtype, flat(d, a.weight), 1, weight, n, l.threads);
     const RowWalk<5> walk(outer(d), {&a.dy, &a.x, &a.mean, &a.rstd, &a.dx});
     const auto kernel = BARACUDA_ISA_PICK(layer_norm_kernels).backward[d.dtype];
     const bool past = a.dx.data != a.dy.data && past_caches(a.dx, a.x.data);
@@ -135,13 +111,8 @@ Status run_backward(const Launch<LayerNormBackward>& l) {
       });
     });
   }
-  const NormKernels& kernels = BARACUDA_ISA_PICK(norm_kernels);
-  const auto fold = (d.dtype == DType::f64 ? kernels.fold_f64 : kernels.fold_f32)[weight_dtype(d)];
-  for (const auto& [from, to] : {std::pair<const char*, const TensorView&>(partial.dweight, a.dweight), {partial.dbias, a.dbias}})
-    if (!to.absent())
-      parallel_for(n, 256, l.threads, [&, from = from, to = to.data](int64_t begin, int64_t end, int) {
-        fold({from, blocks, n, begin, end, to, 1});
-      });
+  if (!a.dweight.absent()) fold_rows(accumulator(d.dtype), partial.dweight, blocks, n, flat(d, a.dweight), l.threads);
+  if (!a.dbias.absent()) fold_rows(accumulator(d.dtype), partial.dbias, blocks, n, flat(d, a.dbias), l.threads);
   return {};
 }
 
@@ -171,7 +142,7 @@ Status LayerNormBackward::check(const Descriptor& d, const Args& a) {
   BARACUDA_TRY(expect_weight(name, "weight", a.weight, d));
   BARACUDA_TRY(expect_statistic(name, "mean", a.mean, d));
   BARACUDA_TRY(expect_statistic(name, "rstd", a.rstd, d));
-  if (a.mean.absent() != a.rstd.absent()) return invalid(name, text(a.mean.absent() ? "mean" : "rstd", " is missing: mean and rstd are given together"));
+  BARACUDA_TRY(expect_both_or_none(name, a.mean, a.rstd));
   BARACUDA_TRY(expect_rows(name, "dx", a.dx, d));
   BARACUDA_TRY(expect_weight(name, "dweight", a.dweight, d));
   return expect_weight(name, "dbias", a.dbias, d);

@@ -1,86 +1,48 @@
-// LayerNorm rows: a row comes from memory once, then from the caches for the sums of x, of x - mean and of its square, and for y.
-// The floor is memory bandwidth: two streams forward, three backward. The order of a row's sums depends on n alone.
-#include "baracuda/host/lane_sum.hpp"
+// Rows of LayerNorm, and the groups of GroupNorm forward. A chunk of a row comes into the first-level cache once for the sums of x,
+// of x - mean and of its square, and once for y. The floor is memory bandwidth: two streams forward, three backward; a row that the
+// second-level cache does not hold comes from memory twice. The order of a row's sums depends on n alone.
 #include "baracuda/ops/norm/layer_norm_cpu.hpp"
+#include "baracuda/ops/norm/norm_rows.hpp"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
-template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get(const T* p, int count) {
-  return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
-}
-template <int N, class T> BARACUDA_HD void put(T* p, Pack<Acc<T>, N> v, int count, bool past) {
-  if (count < N) store_tail<T, N>(p, v, count & (N - 1));
-  else if (past) store_past<T, N>(p, v);
-  else store<T, N>(p, v);
-}
-template <int N, class F> BARACUDA_HD void each_pack(int64_t n, F f) {
-  int64_t i = 0;
-  for (; i + N <= n; i += N) f(i, N);
-  if (i < n) f(i, int(n - i));
-}
-
-// x - mean is (x - shift) - rest: the mean in two words.
-struct Statistics { double shift, rest, rstd; };
-
-// A variance that left the range of its type: f32 in f64, f64 times a power of two that brings the largest to about 1.
-template <class T> Statistics statistics_out_of_range(const T* x, int64_t n, double eps) {
-  double scale = 1;
-  if constexpr (sizeof(T) == 8) {
-    double most = 0;
-    for (int64_t i = 0; i < n; ++i) most = __builtin_fabs(x[i]) > most ? __builtin_fabs(x[i]) : most;
-    scale = most > 1 ? 0x1p-600 : 0x1p600;
-  }
-  double mean = 0, squares = 0;
-  for (int64_t i = 0; i < n; ++i) mean += to_double(x[i]) * scale;
-  mean /= double(n);
-  for (int64_t i = 0; i < n; ++i) {
-    const double d = to_double(x[i]) * scale - mean;
-    squares += d * d;
-  }
-  const Acc<T> shift = Acc<T>(mean / scale);
-  return {shift, mean / scale - double(shift), scale / __builtin_sqrt(squares / double(n) + eps * scale * scale)};
-}
-template <class T> double sum_from(const T* x, int64_t n, Acc<T> shift) {
-  return double(tree_sum<Acc<T>>(n, [&](auto acc, int64_t i) __attribute__((always_inline)) {
-    using V = decltype(acc);
-    return acc + (load<V::kWidth>(x + i) - V::of(shift - Raw<Acc<T>, V::kWidth>{}));
-  }));
-}
-template <class T> Statistics statistics(const T* x, int64_t n, double eps) {
-  using A = Acc<T>;
-  constexpr bool kF64 = sizeof(T) == 8;
-  const double high = kF64 ? 0x1p1000 : 0x1p120, low = (kF64 ? 0x1p-900 : 0x1p-90) * double(n), small_eps = kF64 ? 0x1p-800 : 0x1p-50;
-  const A shift = A(sum_from<T>(x, n, 0) / double(n));
-  const double rest = sum_from<T>(x, n, shift) / double(n);
-  const double squares = double(tree_sum<A>(n, [&](auto acc, int64_t i) __attribute__((always_inline)) {
-    using V = decltype(acc);
-    const V d = load<V::kWidth>(x + i) - V::of(shift - Raw<A, V::kWidth>{});
-    return fma(d, d, acc);
-  }));
-  const double variance = squares / double(n) - rest * rest;
-  if (squares < high && (squares > low || eps > small_eps)) return {double(shift), rest, 1 / __builtin_sqrt((variance > 0 ? variance : 0) + eps)};
-  return statistics_out_of_range(x, n, eps);
-}
-
 template <class T> void forward(const LayerNormRows& p) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
-  auto all = [](double c) __attribute__((always_inline)) { return V::of(A(c) - Raw<A, N>{}); };
-  const A *w = static_cast<const A*>(p.weight), *b = static_cast<const A*>(p.bias);
-  const bool past = p.past;
+  alignas(64) A buffer[kSumChunk];
+  alignas(64) T out[kSumChunk];
+  const bool past = p.past && !p.y_lay;
   for (int64_t r = 0; r < p.rows; ++r) {
-    const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
+    const T *x = static_cast<const T*>(p.x) + r * p.x_pitch, *next = p.x_lay ? x : row_to_fetch(x, p.x_pitch, r + 1 == p.rows, p.n);
     T* y = static_cast<T*>(p.y) + r * p.y_pitch;
-    const Statistics s = statistics(x, p.n, p.eps);
+    Chunks<T> chunks{x, p.x_lay, buffer};
+    const Statistics s = statistics(p.n, p.eps, chunks);
     if (p.mean) static_cast<A*>(p.mean)[r * p.mean_pitch] = A(s.shift + s.rest);
     if (p.rstd) static_cast<A*>(p.rstd)[r * p.rstd_pitch] = A(s.rstd);
-    const V shift = all(s.shift), rest = all(s.rest), scale = all(s.rstd);
-    each_pack<N>(p.n, [&](int64_t i, int count) __attribute__((always_inline)) {
-      const V xhat = ((get<N>(x + i, count) - shift) - rest) * scale;
-      put<N>(y + i, fma(xhat, get<N>(w + i, count), get<N>(b + i, count)), count, past);
+    const V shift(s.shift), rest(s.rest), scale(s.rstd);
+    const int64_t channel = (p.first + r) % p.groups * (p.n / p.span);
+    const A *w = static_cast<const A*>(p.weight) + channel, *b = static_cast<const A*>(p.bias) + channel;
+    each_chunk(p.n, [&](int64_t first, int m) {
+      const A* from = chunks(first, m);
+      T* to = p.y_lay ? out : y + first;
+      if (p.span == 1) {
+        each_pack<N>(m, [&](int64_t i, int count) __attribute__((always_inline)) {
+          __builtin_prefetch(next + first + i, 0, 2);
+          put<N>(to + i, fma(normalized(get<N>(from + i, count), shift, rest, scale), get<N>(w + first + i, count), get<N>(b + first + i, count)), count, past);
+        });
+      } else {
+        each_channel(first, m, p.span, [&](int64_t at, int64_t length, int64_t c) __attribute__((always_inline)) {
+          const V weight(w[c]), bias(b[c]);
+          each_pack<N>(length, [&](int64_t i, int count) __attribute__((always_inline)) {
+            __builtin_prefetch(next + first + at + i, 0, 2);
+            put<N>(to + at + i, fma(normalized(get<N>(from + at + i, count), shift, rest, scale), weight, bias), count, past);
+          });
+        });
+      }
+      if (p.y_lay) scatter(to, y, *p.y_lay, first, m);
     });
   }
   if (past) store_past_fence();
@@ -90,37 +52,33 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
-  auto all = [](double c) __attribute__((always_inline)) { return V::of(A(c) - Raw<A, N>{}); };
+  alignas(64) A x_buffer[kSumChunk], dy_buffer[kSumChunk];
   const A* w = static_cast<const A*>(p.weight);
   A *dw = static_cast<A*>(p.dweight), *db = static_cast<A*>(p.dbias);
   const int64_t n = p.n;
   const bool past = p.past;
   for (int64_t r = 0; r < p.rows; ++r) {
     const T *x = static_cast<const T*>(p.x) + r * p.x_pitch, *dy = static_cast<const T*>(p.dy) + r * p.dy_pitch;
+    const bool last = r + 1 == p.rows;
+    const T *next_x = row_to_fetch(x, p.x_pitch, last, n), *next_dy = row_to_fetch(dy, p.dy_pitch, last, n);
     T* dx = static_cast<T*>(p.dx) + r * p.dx_pitch;
-    Statistics s;
-    if (p.rstd) {
-      s.shift = static_cast<const A*>(p.mean)[r * p.mean_pitch], s.rstd = static_cast<const A*>(p.rstd)[r * p.rstd_pitch];
-      s.rest = sum_from<T>(x, n, A(s.shift)) / double(n);
-    } else s = statistics(x, n, p.eps);
-    const A shift_one = A(s.shift), rest_one = A(s.rest), scale_one = A(s.rstd);
-    const double g_sum = double(tree_sum<A>(n, [&](auto acc, int64_t i) __attribute__((always_inline)) {
-      constexpr int W = decltype(acc)::kWidth;
-      return fma(load<W>(dy + i), load<W>(w + i), acc);
-    }));
-    const double dot = double(tree_sum<A>(n, [&](auto acc, int64_t i) __attribute__((always_inline)) {
-      constexpr int W = decltype(acc)::kWidth;
-      using P = Pack<A, W>;
-      auto each = [](A c) __attribute__((always_inline)) { return P::of(c - Raw<A, W>{}); };
-      const P xhat = ((load<W>(x + i) - each(shift_one)) - each(rest_one)) * each(scale_one);
-      return fma(load<W>(dy + i) * load<W>(w + i), xhat, acc);
-    }));
-    const V shift = all(s.shift), rest = all(s.rest), scale = all(s.rstd), mean_g = all(g_sum / double(n)), minus_dot = all(-dot / double(n));
-    each_pack<N>(n, [&](int64_t i, int count) __attribute__((always_inline)) {
-      const V e = get<N>(dy + i, count), xhat = ((get<N>(x + i, count) - shift) - rest) * scale;
-      put<N>(dx + i, fma(xhat, minus_dot, fma(e, get<N>(w + i, count), -mean_g)) * scale, count, past);
-      if (dw) put<N>(dw + i, fma(e, xhat, get<N>(dw + i, count)), count, false);
-      if (db) put<N>(db + i, get<N>(db + i, count) + e, count, false);
+    Chunks<T> x_chunks{x, nullptr, x_buffer}, dy_chunks{dy, nullptr, dy_buffer};
+    Statistics s = p.rstd ? Statistics{static_cast<const A*>(p.mean)[r * p.mean_pitch], 0, static_cast<const A*>(p.rstd)[r * p.rstd_pitch]}
+                          : statistics(n, p.eps, x_chunks);
+    const GradientSums sums = gradient_sums<true>(x_chunks, dy_chunks, w, 0, n, s.shift, s.rstd);
+    s.rest = sums.h / (double(n) * s.rstd);
+    const V shift(s.shift), rest(s.rest), scale(s.rstd), mean_g(sums.e / double(n)), minus_dot((sums.h / double(n) * sums.e - sums.eh) / double(n));
+    each_chunk(n, [&](int64_t first, int m) {
+      const A *from = x_chunks(first, m), *e_from = dy_chunks(first, m);
+      each_pack<N>(m, [&](int64_t i, int count) __attribute__((always_inline)) {
+        const int64_t j = first + i;
+        __builtin_prefetch(next_x + j, 0, 2);
+        __builtin_prefetch(next_dy + j, 0, 2);
+        const V e = get<N>(e_from + i, count), xhat = normalized(get<N>(from + i, count), shift, rest, scale);
+        put<N>(dx + j, input_gradient(e, get<N>(w + j, count), xhat, mean_g, minus_dot, scale), count, past);
+        if (dw) put<N>(dw + j, fma(e, xhat, get<N>(dw + j, count)), count);
+        if (db) put<N>(db + j, get<N>(db + j, count) + e, count);
+      });
     });
   }
   if (past) store_past_fence();

@@ -192,6 +192,33 @@ TEST(LayerNorm, LargerThanTheCaches) {
   ASSERT_OK(run_plan<LayerNorm>(d, {x, {}, {}, off, {}, {}}));
   EXPECT_TRUE(y.same_bits(off));
 }
+TEST(LayerNorm, case_ln_large_mean) {
+  const Tensor x(DType::f32, {4}, {40000, 40001, 40002, 40003});
+  Tensor y(DType::f32, {4});
+  ASSERT_OK(run_plan<LayerNorm>({.shape = {4}}, {x, {}, {}, y, {}, {}}));
+  const std::vector<double> want = {-1.3416354, -0.4472118, 0.4472118, 1.3416354};
+  EXPECT_CLOSE(y, want, {.ulps = 2});
+}
+TEST(LayerNorm, case_ln_huge) {
+  const Tensor x(DType::f32, {4}, {1e30, -1e30, 2e30, -2e30});
+  Tensor y(DType::f32, {4});
+  ASSERT_OK(run_plan<LayerNorm>({.shape = {4}}, {x, {}, {}, y, {}, {}}));
+  const std::vector<double> want = {0.6324555, -0.6324555, 1.2649111, -1.2649111};
+  EXPECT_CLOSE(y, want, {.ulps = 2});
+}
+// Gradients of the weights without atomics, in f32 partial sums: the same bits in every run, and no worse for more rows.
+TEST(LayerNorm, case_norm_dweight_determinism) {
+  const LayerNormDescriptor d{.dtype = DType::bf16, .shape = {2048, 96}};
+  const Tensor x = Tensor::normal(DType::bf16, d.shape, 1), dy = Tensor::normal(DType::bf16, d.shape, 2), w = Tensor::normal(DType::bf16, {96}, 3);
+  Tensor dx(DType::bf16, d.shape), dw(DType::bf16, {96}), db(DType::bf16, {96});
+  check_repeat_bits<LayerNormBackward>(d, {dy, x, w, {}, {}, dx, dw, db});
+  const Oracle o = oracle(d, 96, x, &w, nullptr, &dy);
+  EXPECT_CLOSE(dw, o.dweight, {.ulps = 1, .terms = 2048}, &o.dweight_scale);
+  EXPECT_CLOSE(db, o.dbias, {.ulps = 1, .terms = 2048}, &o.dbias_scale);
+}
+TEST(LayerNorm, case_rms_3584) {  // a length that no vector width divides evenly, from memory that no vector is aligned to
+  for (int64_t n : {3584, 1, 3, 7, 129, 5128}) check_values({{.dtype = DType::bf16, .shape = {2, n}}, true, true, Layout::padded});
+}
 TEST(LayerNorm, ContractAndBits) {
   for (DType t : {DType::bf16, DType::f32}) {
     const LayerNormDescriptor d{.dtype = t, .shape = {50, 3, 43}, .axes = 2};

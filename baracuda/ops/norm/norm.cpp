@@ -1,8 +1,6 @@
 #include "baracuda/ops/norm/norm.hpp"
-#include <cmath>
 #include <cstring>
 #include "baracuda/host/past.hpp"
-#include "baracuda/ops/norm/norm_cpu.hpp"
 #include "baracuda/ops/norm/norm_detail.hpp"
 
 namespace baracuda {
@@ -14,13 +12,9 @@ Status validate_common(std::string_view op, const RmsNormDescriptor& d) {
   BARACUDA_TRY(expect_shape(op, "shape", d.shape, 1));
   if (!valid_enum(d.weight)) return invalid(op, text("weight ", int(d.weight), " is not a weight mode"));
   if (!valid_enum(d.cast)) return invalid(op, text("cast ", int(d.cast), " is not a cast order"));
-  if (!std::isfinite(d.eps) || d.eps < 0) return invalid(op, text("eps ", d.eps, " must be finite and not negative"));
-  const DType w = d.weight_dtype.value_or(d.dtype);
-  if (w != d.dtype && w != DType::f32) return invalid(op, text("weight_dtype ", w, " must be f32 or the dtype ", d.dtype));
-  return {};
+  return validate_numbers(op, d);
 }
 Shape weight_shape(const RmsNormDescriptor& d) { return {d.shape.last()}; }
-DType weight_dtype(const RmsNormDescriptor& d) { return d.weight_dtype.value_or(d.dtype); }
 
 Status expect_rows(std::string_view op, std::string_view arg, const TensorView& v, const RmsNormDescriptor& d) {
   if (v.absent()) return {};
@@ -33,23 +27,11 @@ Status check_weight(std::string_view op, const TensorView& weight, const RmsNorm
   return weight.absent() ? Status() : expect(op, "weight", weight, weight_dtype(d), weight_shape(d));
 }
 Status check_rstd(std::string_view op, const TensorView& rstd, const RmsNormDescriptor& d) {
-  return rstd.absent() ? Status() : expect(op, "rstd", rstd, accumulator(d.dtype), outer_axes(d.shape));
-}
-PrecisionGuarantee guarantee(const RmsNormDescriptor& d) {
-  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
+  return expect_statistic(op, "rstd", rstd, d.dtype, outer_axes(d.shape));
 }
 
 void* carve_weight(const RmsNormDescriptor& d, Carver& c) {
   return c.take_bytes("weight", d.shape.last(), byte_size(accumulator(d.dtype)));
-}
-
-void fill_nan(const TensorView& rstd, const Shape& shape) {
-  const RowWalk<1> walk(shape, {&rstd});
-  walk.runs(0, walk.rows, [&](const int64_t (&o)[1], int64_t, int64_t rows) {
-    for (int64_t i = 0; i < rows; ++i)
-      if (rstd.dtype == DType::f64) rstd.as<double>()[o[0] + i * walk.pitch(0)] = std::nan("");
-      else rstd.as<float>()[o[0] + i * walk.pitch(0)] = std::nanf("");
-  });
 }
 
 // --- forward
@@ -59,7 +41,7 @@ Status run_forward(const Launch<RmsNorm>& l) {
   const RmsNorm::Args& a = l.args;
   const int64_t n = d.shape.last();
   if (d.shape.numel() == 0) {  // rows without elements still have an rstd: the mean of nothing is NaN
-    if (n == 0 && !a.rstd.absent()) fill_nan(a.rstd, outer_axes(d.shape));
+    if (n == 0) fill_nan(a.rstd);
     return {};
   }
   Carver c = l.carver();
@@ -108,11 +90,7 @@ Status run_backward(const Launch<RmsNormBackward>& l) {
       });
     });
   }
-  const auto fold = (d.dtype == DType::f64 ? kernels.fold_f64 : kernels.fold_f32)[weight_dtype(d)];
-  if (wanted)
-    parallel_for(n, 256, l.threads, [&](int64_t begin, int64_t end, int) {
-      fold({partial, blocks, n, begin, end, a.dweight.data, a.dweight.strides[0]});
-    });
+  if (wanted) fold_rows(accumulator(d.dtype), partial, blocks, n, a.dweight, l.threads);
   return {};
 }
 

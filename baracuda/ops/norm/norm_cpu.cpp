@@ -2,25 +2,13 @@
 // (and dresidual_out), writes dx. The floor is memory bandwidth: a row is read twice, the second time from the caches.
 // A row is one worker's. The order of its sums depends on n alone, so its bits do not depend on vector width or threads.
 #include <utility>
-#include "baracuda/math/element.hpp"
 #include "baracuda/ops/norm/norm_cpu.hpp"
+#include "baracuda/ops/norm/norm_rows.hpp"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
-// count & (N - 1): what count is anyway below N, in a form from which compilers see the bound.
-template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get(const T* p, int count) {
-  return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
-}
-template <int N, class T> BARACUDA_HD void put(T* p, Pack<Acc<T>, N> v, int count) {
-  if (count == N) store<T, N>(p, v);
-  else store_tail<T, N>(p, v, count & (N - 1));
-}
-template <int N, class T> BARACUDA_HD void put(T* p, Pack<Acc<T>, N> v, int count, bool past) {
-  if (count == N && past) store_past<T, N>(p, v);
-  else put<N>(p, v, count);
-}
 template <class T, int N> BARACUDA_HD Pack<Acc<T>, N> rounded_to(Pack<Acc<T>, N> v) {
   if constexpr (!kIsHalf<T>) return v;
   else if constexpr (!kIsF16<T>) return Pack<float, N>::from_bits(half_bits<T>(v) << 16);
@@ -114,18 +102,6 @@ template <class A, class F, int... K> BARACUDA_HD double sum_products(int64_t n,
 template <class A, class F> BARACUDA_HD double sum_products(int64_t n, F f) {
   return sum_products<A>(n, f, std::make_integer_sequence<int, RowSum<A>::kPacks>{});
 }
-// While a row is written the next one is fetched: writing leaves the memory's way in idle. Longer rows would push each other out.
-constexpr int64_t kFetched = 65536;
-template <class T> BARACUDA_HD const T* row_to_fetch(const T* x, int64_t pitch, bool last, int64_t n) {
-  return last || n * int64_t(sizeof(T)) > kFetched ? x : x + pitch;
-}
-// f(first element, lanes used) over a row.
-template <int N, class F> BARACUDA_HD void each_pack(int64_t n, F f) {
-  int64_t i = 0;
-  for (; i + N <= n; i += N) f(i, N);
-  if (i < n) f(i, int(n - i));
-}
-
 // 1 / sqrt(mean(h^2) + eps) from the sum of squares, when that is in range for its type. If not, the row is summed again: f32
 // in f64, f64 times a power of two.
 template <class T> BARACUDA_HD double inverse_rms(double sum, const T* h, int64_t n, double eps) {
@@ -141,6 +117,19 @@ template <class T> BARACUDA_HD double inverse_rms(double sum, const T* h, int64_
   return scale / __builtin_sqrt(s / double(n) + eps * scale * scale);
 }
 
+template <class T> double sum_of_squares(const T* x, int64_t n) {
+  return sum_products<Acc<T>>(n, [&](int64_t i, int count, auto& a, auto& b) __attribute__((always_inline)) { a = b = get<kLanes<Acc<T>>>(x + i, count); });
+}
+// Of g and xhat, not of g and x: xhat is near 1 for any x.
+template <class T, class A> double dot_of_gradient(const T* dy, const A* w, const T* x, A rstd, int64_t n) {
+  constexpr int N = kLanes<A>;
+  const Pack<A, N> scale = double(rstd);
+  return sum_products<A>(n, [&](int64_t i, int count, auto& g, auto& xhat) __attribute__((always_inline)) {
+    g = get<N>(dy + i, count) * get<N>(w + i, count);
+    xhat = get<N>(x + i, count) * scale;
+  });
+}
+
 template <class T, bool kResidual> void forward_row(const RmsNormRows& p, int64_t r) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
@@ -154,14 +143,13 @@ template <class T, bool kResidual> void forward_row(const RmsNormRows& p, int64_
   // h of the second pass: stored where the caller wants it, else in y (which may be x or residual), else x itself.
   T* kept = !kResidual ? nullptr : p.residual_out ? static_cast<T*>(p.residual_out) + r * p.residual_out_pitch : y;
   const T* h = kResidual ? kept : x;
-  const double squares = sum_products<A>(n, [&](int64_t i, int count, V& a, V& b) __attribute__((always_inline)) {
-    a = get<N>(x + i, count);
-    if constexpr (kResidual) {
-      put<N>(kept + i, a + get<N>(residual + i, count), count);
-      a = get<N>(kept + i, count);
-    }
-    b = a;
-  });
+  double squares;
+  if constexpr (kResidual)
+    squares = sum_products<A>(n, [&](int64_t i, int count, V& a, V& b) __attribute__((always_inline)) {
+      put<N>(kept + i, get<N>(x + i, count) + get<N>(residual + i, count), count);
+      a = b = get<N>(kept + i, count);
+    });
+  else squares = sum_of_squares(x, n);
   const A rstd = A(inverse_rms<T>(squares, h, n, p.eps));
   if (p.rstd) static_cast<A*>(p.rstd)[r * p.rstd_pitch] = rstd;
   const V scale = V::of(rstd - Raw<A, N>{});
@@ -197,18 +185,9 @@ template <class T, bool kCastFirst, bool kResidual> void backward_row(const RmsN
   const A* w = static_cast<const A*>(p.weight);
   const int64_t n = p.n;
 
-  A rstd;
-  if (p.rstd) rstd = static_cast<const A*>(p.rstd)[r * p.rstd_pitch];
-  else {
-    const double squares = sum_products<A>(n, [&](int64_t i, int count, V& a, V& b) __attribute__((always_inline)) { a = b = get<N>(x + i, count); });
-    rstd = A(inverse_rms<T>(squares, x, n, p.eps));
-  }
+  const A rstd = p.rstd ? static_cast<const A*>(p.rstd)[r * p.rstd_pitch] : A(inverse_rms<T>(sum_of_squares(x, n), x, n, p.eps));
   const V scale = V::of(rstd - Raw<A, N>{});
-  // Of g and xhat, not of g and x: xhat is near 1 for any x.
-  const double dot = sum_products<A>(n, [&](int64_t i, int count, V& a, V& b) __attribute__((always_inline)) {
-    a = get<N>(dy + i, count) * get<N>(w + i, count);
-    b = get<N>(x + i, count) * scale;
-  });
+  const double dot = dot_of_gradient(dy, w, x, rstd, n);
   const bool past = p.past;
   const T *next_dy = row_to_fetch(dy, p.dy_pitch, r + 1 == p.rows, n), *next_x = row_to_fetch(x, p.x_pitch, r + 1 == p.rows, n);
   const V minus_mean = V::of(A(-dot / double(n)) - Raw<A, N>{});

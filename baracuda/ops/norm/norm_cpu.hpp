@@ -1,9 +1,16 @@
 #pragma once
 // What the instruction-set units of the family export.
 #include "baracuda/core/dtype.hpp"
+#include "baracuda/core/shape.hpp"
 #include "baracuda/host/isa.hpp"
 
 namespace baracuda {
+
+// How the elements of a row lie that are not dense: axes in order, strides in elements. rank is at least 1.
+struct RowLay {
+  int rank;
+  int64_t extent[kMaxRank], stride[kMaxRank];
+};
 
 // A run of rows of n elements, one pitch per tensor; null pointers where an argument is absent. Weights and rstd are in
 // the accumulator type A (float, double for f64).

@@ -1,14 +1,45 @@
 #pragma once
-// What the ops of the family share: weights in the accumulator type, and the blocks of rows whose parts of a weight's gradient
+// What the ops of the family share: checks, weights in the accumulator type, and the blocks of rows whose parts of a weight's gradient
 // are summed apart.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include "baracuda/host/row_walk.hpp"
 #include "baracuda/math/half.hpp"
 #include "baracuda/ops/norm/norm.hpp"
+#include "baracuda/ops/norm/norm_cpu.hpp"
 
 namespace baracuda::norm_detail {
 
 inline void* at(const TensorView& v, int64_t offset) { return v.absent() ? nullptr : v.as<char>() + offset * int64_t(byte_size(v.dtype)); }
+
+template <class D> DType weight_dtype(const D& d) { return d.weight_dtype.value_or(d.dtype); }
+template <class D> Status validate_numbers(std::string_view op, const D& d) {
+  if (!std::isfinite(d.eps) || d.eps < 0) return invalid(op, text("eps ", d.eps, " must be finite and not negative"));
+  const DType w = weight_dtype(d);
+  if (w != d.dtype && w != DType::f32) return invalid(op, text("weight_dtype ", w, " must be f32 or the dtype ", d.dtype));
+  return {};
+}
+template <class D> PrecisionGuarantee guarantee(const D& d) {
+  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
+}
+inline Status expect_statistic(std::string_view op, std::string_view arg, const TensorView& v, DType dtype, const Shape& shape) {
+  return v.absent() ? Status() : expect(op, arg, v, accumulator(dtype), shape);
+}
+inline Status expect_both_or_none(std::string_view op, const TensorView& mean, const TensorView& rstd) {
+  if (mean.absent() == rstd.absent()) return {};
+  return invalid(op, text(mean.absent() ? "mean" : "rstd", " is missing: mean and rstd are given together"));
+}
+// The statistics of rows without elements.
+inline void fill_nan(const TensorView& v) {
+  if (v.absent()) return;
+  const RowWalk<1> walk(v.shape, {&v});
+  walk.runs(0, walk.rows, [&](const int64_t (&o)[1], int64_t, int64_t rows) {
+    for (int64_t i = 0; i < rows; ++i)
+      if (v.dtype == DType::f64) v.as<double>()[o[0] + i * walk.pitch(0)] = std::numeric_limits<double>::quiet_NaN();
+      else v.as<float>()[o[0] + i * walk.pitch(0)] = std::numeric_limits<float>::quiet_NaN();
+  });
+}
 
 // w' in the accumulator type A of `dtype`: w, 1 + w, or 1 where there is none.
 template <class T, class A> void spread_weight(const TensorView& weight, NormWeight mode, A* out, int64_t begin, int64_t end) {
@@ -25,6 +56,18 @@ inline void prepare_weight(DType dtype, const TensorView& weight, NormWeight mod
       return 0;
     });
   });
+}
+// A vector as the kernels take it; `none` stands where it is absent.
+inline void prepare_vector(DType dtype, const TensorView& v, double none, void* out, int64_t n, int threads) {
+  if (!v.absent()) prepare_weight(dtype, v, NormWeight::plain, out, n, threads);
+  else if (dtype == DType::f64) std::fill_n(static_cast<double*>(out), n, none);
+  else std::fill_n(static_cast<float*>(out), n, float(none));
+}
+// out, a vector of n, is the sum of `count` rows of partial sums of type `partials`, in order, in f64.
+inline void fold_rows(DType partials, const void* partial, int64_t count, int64_t n, const TensorView& out, int threads) {
+  const NormKernels& kernels = BARACUDA_ISA_PICK(norm_kernels);
+  const auto fold = (partials == DType::f64 ? kernels.fold_f64 : kernels.fold_f32)[out.dtype];
+  parallel_for(n, 256, threads, [&](int64_t begin, int64_t end, int) { fold({partial, count, n, begin, end, out.data, out.strides[0]}); });
 }
 
 // Blocks depend on the shape alone and keep the partial sums at about a million numbers.

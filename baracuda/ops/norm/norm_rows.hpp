@@ -1,0 +1,188 @@
+#pragma once
+// What the instruction-set units of the family share: rows by packs and by chunks, and the statistics of a row. A chunk of kSumChunk
+// elements is taken into the first-level cache in the accumulator type, and all that is summed over it is summed there, so that a
+// row comes from memory once for its sums and once for what is written.
+#include "baracuda/host/lane_sum.hpp"
+#include "baracuda/ops/norm/norm_cpu.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+
+// count & (N - 1): what count is anyway below N, in a form from which compilers see the bound.
+template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get(const T* p, int count) {
+  return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
+}
+template <int N, class T> BARACUDA_HD void put(T* p, Pack<Acc<T>, N> v, int count, bool past = false) {
+  if (count < N) store_tail<T, N>(p, v, count & (N - 1));
+  else if (past) store_past<T, N>(p, v);
+  else store<T, N>(p, v);
+}
+// f(first element, lanes used) over a row.
+template <int N, class F> BARACUDA_HD void each_pack(int64_t n, F f) {
+  int64_t i = 0;
+  for (; i + N <= n; i += N) f(i, N);
+  if (i < n) f(i, int(n - i));
+}
+// f(first element, elements) over the chunks of a row.
+template <class F> BARACUDA_HD void each_chunk(int64_t n, F f) {
+  for (int64_t i = 0; i < n; i += kSumChunk) f(i, int(n - i < kSumChunk ? n - i : kSumChunk));
+}
+// f(place in the chunk, elements, channel) for the pieces of a chunk that begins at `first`, channels having `span` elements each.
+template <class F> BARACUDA_HD void each_channel(int64_t first, int m, int64_t span, F f) {
+  for (int64_t i = 0; i < m;) {
+    const int64_t c = (first + i) / span, end = (c + 1) * span - first, count = (end < m ? end : m) - i;
+    f(i, count, c);
+    i += count;
+  }
+}
+// While a row is written the next one is fetched: writing leaves the memory's way in idle. Longer rows would push each other out.
+constexpr int64_t kFetched = 65536;
+template <class T> BARACUDA_HD const T* row_to_fetch(const T* x, int64_t pitch, bool last, int64_t n) {
+  return last || n * int64_t(sizeof(T)) > kFetched ? x : x + pitch;
+}
+
+// f(offset in memory, place in the row, elements) for the runs along the innermost axis of `lay` that make up `m` elements from
+// `first` on.
+template <class F> BARACUDA_HD void each_run(const RowLay& lay, int64_t first, int64_t m, F f) {
+  const int last = lay.rank - 1;
+  for (int64_t done = 0; done < m;) {
+    const int64_t at = (first + done) % lay.extent[last], left = lay.extent[last] - at, count = left < m - done ? left : m - done;
+    int64_t row = (first + done) / lay.extent[last], offset = at * lay.stride[last];
+    for (int i = last - 1; i >= 0; --i) offset += row % lay.extent[i] * lay.stride[i], row /= lay.extent[i];
+    f(offset, done, count);
+    done += count;
+  }
+}
+// The elements of a row in the accumulator type, a chunk at a time; what is given is valid until another chunk is asked for. `lay` is
+// null where the row is dense.
+template <class T> struct Chunks {
+  using A = Acc<T>;
+  const T* x;
+  const RowLay* lay;
+  A* buffer;  // kSumChunk
+  int64_t held_first = -1, held = 0;
+
+  const A* operator()(int64_t first, int m) {
+    if constexpr (std::is_same_v<T, A>)
+      if (!lay) return x + first;
+    if (held_first == first && held == m) return buffer;
+    held_first = first, held = m;
+    if (lay) {
+      const int64_t step = lay->stride[lay->rank - 1];
+      each_run(*lay, first, m, [&](int64_t offset, int64_t done, int64_t count) {
+        for (int64_t k = 0; k < count; ++k) buffer[done + k] = load<1>(x + offset + k * step).v;
+      });
+    } else each_pack<kLanes<A>>(m, [&](int64_t i, int count) __attribute__((always_inline)) {
+      put<kLanes<A>>(buffer + i, get<kLanes<A>>(x + first + i, count), count);
+    });
+    return buffer;
+  }
+};
+template <class T> void scatter(const T* from, T* y, const RowLay& lay, int64_t first, int m) {
+  const int64_t step = lay.stride[lay.rank - 1];
+  each_run(lay, first, m, [&](int64_t offset, int64_t done, int64_t count) {
+    for (int64_t k = 0; k < count; ++k) y[offset + k * step] = from[done + k];
+  });
+}
+
+// x - mean is (x - shift) - rest: the mean in two words.
+struct Statistics { double shift, rest, rstd; };
+template <class V> BARACUDA_HD V normalized(V x, V shift, V rest, V scale) { return ((x - shift) - rest) * scale; }
+
+// `count` elements: their mean, as a distance from a point that the parts of a row share, and the sum of squares around it. Joined by
+// Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+struct Moments {
+  double count, mean, squares;
+  friend Moments operator+(const Moments& a, const Moments& b) {
+    const double n = a.count + b.count, d = b.mean - a.mean;
+    return {n, a.mean + d * (b.count / n), a.squares + b.squares + d * d * (a.count * (b.count / n))};
+  }
+};
+// Of a chunk; the mean as a distance from its rounded value, `shift`.
+template <class A> Moments chunk_moments(const A* x, int m, A& shift) {
+  shift = A(double(chunk_sum<A>(0, m, [&](auto acc, int64_t i) __attribute__((always_inline)) { return acc + load<decltype(acc)::kWidth>(x + i); })) / m);
+  const double point = double(shift);
+  const double rest = double(chunk_sum<A>(0, m, [&](auto acc, int64_t i) __attribute__((always_inline)) {
+    using V = decltype(acc);
+    return acc + (load<V::kWidth>(x + i) - V(point));
+  })) / m;
+  const double squares = double(chunk_sum<A>(0, m, [&](auto acc, int64_t i) __attribute__((always_inline)) {
+    using V = decltype(acc);
+    const V d = load<V::kWidth>(x + i) - V(point);
+    return fma(d, d, acc);
+  }));
+  return {double(m), rest, squares - m * (rest * rest)};
+}
+// A variance that left the range of its type: f32 in f64, f64 times a power of two that brings the largest to about 1.
+template <class T> Statistics statistics_out_of_range(int64_t n, double eps, Chunks<T>& chunks) {
+  auto sum = [&](auto term) {
+    double s = 0;
+    each_chunk(n, [&](int64_t first, int m) {
+      const Acc<T>* x = chunks(first, m);
+      for (int i = 0; i < m; ++i) s = term(s, double(x[i]));
+    });
+    return s;
+  };
+  double scale = 1;
+  if constexpr (sizeof(T) == 8) scale = sum([](double s, double x) { return __builtin_fabs(x) > s ? __builtin_fabs(x) : s; }) > 1 ? 0x1p-600 : 0x1p600;
+  const double mean = sum([&](double s, double x) { return s + x * scale; }) / double(n);
+  const double squares = sum([&](double s, double x) { return s + (x * scale - mean) * (x * scale - mean); });
+  const Acc<T> shift = Acc<T>(mean / scale);
+  return {double(shift), mean / scale - double(shift), scale / __builtin_sqrt(squares / double(n) + eps * scale * scale)};
+}
+template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunks) {
+  using A = Acc<T>;
+  constexpr bool kF64 = sizeof(T) == 8;
+  const double high = kF64 ? 0x1p1000 : 0x1p120, low = (kF64 ? 0x1p-900 : 0x1p-90) * double(n), small_eps = kF64 ? 0x1p-800 : 0x1p-50;
+  double point = 0;
+  const Moments all = sum_pairs<Moments>(sum_chunks(n), [&](int64_t c) {
+    const int64_t first = c * kSumChunk, left = n - first;
+    const int m = int(left < kSumChunk ? left : kSumChunk);
+    A shift;
+    Moments part = chunk_moments(chunks(first, m), m, shift);
+    if (c == 0) point = double(shift);
+    part.mean += double(shift) - point;
+    return part;
+  });
+  if (!(all.squares < high && (all.squares > low || eps > small_eps))) return statistics_out_of_range(n, eps, chunks);
+  const double shift = double(A(point + all.mean)), variance = all.squares > 0 ? all.squares / double(n) : 0;
+  return {shift, all.mean - (shift - point), 1 / __builtin_sqrt(variance + eps)};
+}
+
+// What the gradients of a row are made of, with h = (x - shift) scale: sums of e, e h and h, where e is dy or dy w.
+struct GradientSums {
+  double e, eh, h;
+  friend GradientSums operator+(const GradientSums& a, const GradientSums& b) { return {a.e + b.e, a.eh + b.eh, a.h + b.h}; }
+};
+template <class A, bool kWeighted> GradientSums chunk_gradient_sums(const A* x, const A* dy, const A* w, int m, double shift, double scale) {
+  auto sum = [&](auto term) __attribute__((always_inline)) {
+    return double(chunk_sum<A>(0, m, [&](auto acc, int64_t i) __attribute__((always_inline)) {
+      using V = decltype(acc);
+      V e = load<V::kWidth>(dy + i);
+      if constexpr (kWeighted) e = e * load<V::kWidth>(w + i);
+      return term(acc, e, (load<V::kWidth>(x + i) - V(shift)) * V(scale));
+    }));
+  };
+  return {sum([](auto acc, auto e, auto) __attribute__((always_inline)) { return acc + e; }),
+          sum([](auto acc, auto e, auto h) __attribute__((always_inline)) { return fma(e, h, acc); }),
+          sum([](auto acc, auto, auto h) __attribute__((always_inline)) { return acc + h; })};
+}
+// Over `n` elements from `first` on; w, where the sums are weighted, begins at `first`.
+template <bool kWeighted, class T>
+GradientSums gradient_sums(Chunks<T>& x, Chunks<T>& dy, const Acc<T>* w, int64_t first, int64_t n, double shift, double scale) {
+  return sum_pairs<GradientSums>(sum_chunks(n), [&](int64_t c) {
+    const int64_t at = c * kSumChunk, left = n - at;
+    const int m = int(left < kSumChunk ? left : kSumChunk);
+    const Acc<T>* e = dy(first + at, m);
+    return chunk_gradient_sums<Acc<T>, kWeighted>(x(first + at, m), e, kWeighted ? w + at : nullptr, m, shift, scale);
+  });
+}
+// dx = rstd (g - mean(g) - xhat mean(g xhat)) for g = e w.
+template <class V> BARACUDA_HD V input_gradient(V e, V w, V xhat, V mean_g, V minus_dot, V scale) {
+  return fma(xhat, minus_dot, fma(e, w, -mean_g)) * scale;
+}
+
+}  // namespace
+}  // namespace BARACUDA_ISA
+}  // namespace baracuda
