@@ -1,11 +1,11 @@
 #pragma once
-// Ops that address elements by indices, and their gradients; masks as lists of indices.
+// Ops that address elements by indices, and their gradients.
 //
 // Dtypes: moves take all of whole bytes, bits unchanged; sums, means and extrema those of Cast; gradients f16 bf16 f32 f64. Any
 // strides, zero for inputs: indices that do not vary along an axis are a view with stride 0 there (so are one value for all of src, and
 // torch's index_add, index_copy, index_fill, which are scatter with such indices). An axis may be negative. Outputs share no memory
-// with inputs unless an op says so. Workspace: named by each op. Guarantee: deterministic; whatever is combined is combined in the
-// row-major order of the indices, so threads do not show, and nothing depends on other columns.
+// with inputs unless an op says so. Workspace: named by each op. Guarantee: deterministic, batch invariant; elements are combined in the
+// row-major order of the indices, so threads do not show, and columns do not depend on each other.
 #include <span>
 #include "baracuda/core/plan.hpp"
 

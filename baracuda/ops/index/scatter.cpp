@@ -119,7 +119,7 @@ template <class Op> std::string refuse(const typename Op::Descriptor& d, const P
 template <class D> PrecisionGuarantee guarantee(const D& d) {
   const bool sums = d.kind == ScatterKind::add || d.kind == ScatterKind::mean;
   const DType t = sums ? accumulator(d.dtype) : d.dtype;
-  return {.math_precision = t, .accumulator = t};
+  return {.math_precision = t, .accumulator = t, .batch_invariant = true};
 }
 template <class Op> Status check_scatter(const typename Op::Descriptor& d, const typename Op::Args& a) {
   BARACUDA_TRY((check_pair<Op>(d.dtype, "x", a.x, d.shape, "y", a.y, d.shape, true)));
@@ -144,7 +144,9 @@ template <class Op> Status run_gradient(const Launch<Op>& l) {
   if (halves(d.dtype)) cast_elements(sums, l.args.dx, l.threads);
   return {};
 }
-template <class D> PrecisionGuarantee gradient_guarantee(const D& d) { return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype)}; }
+template <class D> PrecisionGuarantee gradient_guarantee(const D& d) {
+  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
+}
 template <class Op> Status check_gradient(const typename Op::Descriptor& d, const typename Op::Args& a) {
   BARACUDA_TRY((check_pair<Op>(d.dtype, "dy", a.dy, places_of(d).walk, "dx", a.dx, d.shape)));
   return check_lists(Op::name, d, a.indices, a.dx, "dx");

@@ -100,7 +100,9 @@ template <class Op> Status run_backward(const Launch<Op>& l) {
   });
   return {};
 }
-template <class D> PrecisionGuarantee guarantee(const D& d) { return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype)}; }
+template <class D> PrecisionGuarantee guarantee(const D& d) {
+  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
+}
 template <class Op> Status check_backward(const typename Op::Descriptor& d, const typename Op::Args& a) {
   const Shape walk = places_of(d).walk;
   BARACUDA_TRY(expect(Op::name, "dy", a.dy, d.dtype, d.shape));
