@@ -39,6 +39,10 @@ endif()
 
 # Instruction sets: name and -march. avx512bf16 serves only units that ask for it (BF16 keyword).
 set(BARACUDA_ISAS portable avx2 avx512)
+if(NOT BARACUDA_AVX2)
+  list(REMOVE_ITEM BARACUDA_ISAS avx2)
+  target_compile_definitions(baracuda_flags INTERFACE BARACUDA_WITHOUT_AVX2)
+endif()
 # portable is the last resort and has one lane: unrolling it is compile time without speed.
 set(BARACUDA_MARCH_portable x86-64 -O1)
 set(BARACUDA_MARCH_avx2 x86-64-v3)
@@ -88,6 +92,9 @@ function(baracuda_test name)
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE baracuda_static baracuda_testing baracuda_flags GTest::gtest_main ${arg_LIBRARIES})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # oracles are short loops; compile time counts more
+  if(BARACUDA_SANITIZE MATCHES undefined)
+    target_compile_options(${name} PRIVATE -fno-sanitize=undefined)  # of the test's own code; the library keeps it
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)
   endif()

@@ -33,8 +33,12 @@ void limit_isa(Isa at_most);
   BARACUDA_ISA_TABLE(Type, table)                    \
   inline namespace avx512bf16 { extern const Type table; }
 // The table to use on this machine. Units without an avx512bf16 variant use their avx512 one there.
+#ifdef BARACUDA_WITHOUT_AVX2
+#define BARACUDA_ISA_PICK(table) (::baracuda::isa() >= ::baracuda::Isa::avx512 ? ::baracuda::avx512::table : ::baracuda::portable::table)
+#else
 #define BARACUDA_ISA_PICK(table)                                         \
   (::baracuda::isa() >= ::baracuda::Isa::avx512 ? ::baracuda::avx512::table \
    : ::baracuda::isa() == ::baracuda::Isa::avx2 ? ::baracuda::avx2::table : ::baracuda::portable::table)
+#endif
 #define BARACUDA_ISA_PICK_BF16(table) \
   (::baracuda::isa() == ::baracuda::Isa::avx512bf16 ? ::baracuda::avx512bf16::table : BARACUDA_ISA_PICK(table))

@@ -121,7 +121,9 @@ TYPED_TEST(Half, constant_expressions) {
 TEST(HalfVectors, equal_the_scalar_conversions) {
   struct Set { const char* name; const MathTable* table; };
   std::vector<Set> sets = {{"portable", &portable::math_table}};
+#ifndef BARACUDA_WITHOUT_AVX2
   if (isa() >= Isa::avx2) sets.push_back({"avx2", &avx2::math_table});
+#endif
   if (isa() >= Isa::avx512) sets.push_back({"avx512", &avx512::math_table});
   const std::vector<float> x = [] {
     std::vector<float> v = sweep();

@@ -49,7 +49,9 @@ template <class L> Oracle<L> oracle(const std::string& f) {
 struct Set { std::string name; const MathTable* table; };
 std::vector<Set> sets() {  // those that this processor runs
   std::vector<Set> all = {{"portable", &portable::math_table}};
+#ifndef BARACUDA_WITHOUT_AVX2
   if (isa() >= Isa::avx2) all.push_back({"avx2", &avx2::math_table});
+#endif
   if (isa() >= Isa::avx512) all.push_back({"avx512", &avx512::math_table});
   return all;
 }
