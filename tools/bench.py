@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Runs the benchmarks of build/bench and the same shapes with JAX and NumPy, one after the other, and writes all of it to
+"""Runs the benchmarks of build/bench and the same shapes with JAX, NumPy and (when installed) torch, one after the other, and writes all of it to
 bench/results/FAMILY_cpu.json, with the processor's name. Prints a table: best milliseconds of each, and of the floor (a
 copy of as many bytes, or the matrix product's rate) with the median of the rate over the floor's. Quiet machine, please: pages quote these figures.
 
   tools/bench.py [FAMILY...] [--filter REGEX] [--min-time SECONDS] [--best] [--build DIR]
 
-Rows of an earlier run on the same processor stay where this one did not measure them. JAX and NumPy get what suits them:
+Rows of an earlier run on the same processor stay where this one did not measure them. The others get what suits them:
 compiled once, warm, results in place where they can."""
 import argparse
 import glob
+import importlib.util
 import json
 import os
 import re
@@ -48,14 +49,20 @@ def run_ours(binary, args):
 
 
 def run_others(names, threads):
-    """{name: {"jax_ms": .., "numpy_ms": ..}}, from a process of its own with that many processors."""
-    command = [sys.executable, os.path.join(ROOT, "tools", "bench_others.py"), str(threads)]
-    done = subprocess.run(command, input="\n".join(names), text=True, stdout=subprocess.PIPE)
-    if done.returncode != 0:
-        print("bench: JAX and NumPy did not run; only our own figures follow", file=sys.stderr)
-        return {}, {}
-    found = json.loads(done.stdout)
-    return found["times"], found["versions"]
+    """{name: {"jax_ms": .., "numpy_ms": .., "torch_ms": ..}}, from processes of their own with that many processors."""
+    times, versions = {}, {}
+    for script, libraries in (("bench_others.py", "JAX and NumPy"), ("bench_torch.py", "torch")):
+        if script == "bench_torch.py" and not importlib.util.find_spec("torch"):
+            continue
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", script), str(threads)], input="\n".join(names), text=True, stdout=subprocess.PIPE)
+        if done.returncode != 0:
+            print(f"bench: {libraries} did not run; their figures are missing", file=sys.stderr)
+            continue
+        found = json.loads(done.stdout)
+        versions.update(found["versions"])
+        for name, t in found["times"].items():
+            times.setdefault(name, {}).update(t)
+    return times, versions
 
 
 def round_figures(row):
@@ -64,9 +71,9 @@ def round_figures(row):
 
 def print_table(rows):
     width = max(len(r["name"]) for r in rows)
-    print(f"{'best ms':{width}} {'ours':>9} {'JAX':>9} {'NumPy':>9} {'floor':>9}  of it")
+    print(f"{'best ms':{width}} {'ours':>9} {'JAX':>9} {'NumPy':>9} {'torch':>9} {'floor':>9}  of it")
     for r in rows:
-        cells = " ".join(f"{r[k]:9.4g}" if k in r else f"{'-':>9}" for k in ("best_ms", "jax_ms", "numpy_ms", "floor_ms"))
+        cells = " ".join(f"{r[k]:9.4g}" if k in r else f"{'-':>9}" for k in ("best_ms", "jax_ms", "numpy_ms", "torch_ms", "floor_ms"))
         of = r.get("of_copy", r.get("of_gemm"))
         print(f"{r['name']:{width}} {cells}  {'' if of is None else f'{of:.2f}'}", flush=True)
 
@@ -106,7 +113,7 @@ def main():
                 new = {r["name"]: r for r in rows}
                 for old in before["rows"] if args.best else []:
                     row = new.get(old["name"], {})
-                    for choose, keys in ((min, ("best_ms", "jax_ms", "numpy_ms", "floor_ms")), (max, ("bytes/s", "flop/s"))):
+                    for choose, keys in ((min, ("best_ms", "jax_ms", "numpy_ms", "torch_ms", "floor_ms")), (max, ("bytes/s", "flop/s"))):
                         row.update({k: choose(row[k], old[k]) for k in keys if k in row and k in old})
                 kept = [r for r in before["rows"] if r["name"] not in new]
                 context = {**before["context"], **context}

@@ -45,6 +45,9 @@ class Name:
     def __init__(self, text):
         self.op, self.dtype, extents, *self.words = text.split("/")
         self.shape = tuple(int(e) for e in extents.split("x"))
+        # Kernel and team are ours: rows that differ in them alone share the others' figure.
+        self.words = [w for w in self.words if not w.startswith(("threads=", self.op + ".cpu.", "chunk="))]
+        self.key = "/".join((self.op, self.dtype, extents, *self.words))
 
     def has(self, *words):
         return all(w in self.words for w in words)
@@ -278,9 +281,7 @@ def main():
         if text.count("/") < 2 or not re.fullmatch(r"\d+(x\d+)*", text.split("/")[2]):
             continue
         n = Name(text)
-        # Kernel and team are ours: rows that differ in them alone share the others' figure.
-        key = "/".join(part for part in text.split("/") if not part.startswith(("threads=", n.op + ".cpu.", "chunk=")))
-        n.words = [w for w in key.split("/")[3:]]
+        key = n.key
         if key not in same:
             same[key] = {}
             for library, table, usable in (("jax_ms", JAX, jax is not None and served(n.dtype)), ("numpy_ms", NUMPY, True)):
