@@ -14,7 +14,7 @@
 
 namespace baracuda::golden {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;  // gradients are numbered in the order of the arguments
 using Values = std::vector<double>;
 
 Values values_of(const TensorView& v);  // in row-major order of the shape; of a complex element its real and its imaginary part
@@ -157,12 +157,14 @@ struct Family {
 inline constexpr std::string_view kDropout = "dropout_p is not 0: attention has no dropout";
 inline constexpr std::string_view kProbabilities = "targets are class probabilities: cross_entropy takes class indices";
 inline constexpr std::string_view kSmoothedWeights = "class weights with label smoothing: weights of cross_entropy are per token";
-inline constexpr std::string_view kNegativeEps = "eps is negative: rms_norm refuses it, for the root may be of a negative number";
+inline constexpr std::string_view kNegativeEps = "eps is negative: norms refuse it, for the root may be of a negative number";
 inline constexpr std::string_view kMaxNorm = "max_norm changes the weight, scale_grad_by_freq and sparse change the gradient: embedding has none of them";
 inline constexpr std::string_view kNoTensor = "no operand is a tensor: such a call cannot be written, arguments are TensorViews";
 inline constexpr std::string_view kNumber = "a number where PyTorch wants a tensor: here both are TensorViews";
 inline constexpr std::string_view kMixed = "operands of several dtypes: a plan's operands have one, promotion is a cast";
-inline constexpr std::string_view kNoAxes = "normalized_shape is empty: rms_norm has no such argument, it normalises the last axis";
+inline constexpr std::string_view kNoAxes = "normalized_shape is empty: norms have no such argument, they normalise the last axis or a number of the last ones";
+inline constexpr std::string_view kRunning = "statistics of earlier batches: group_norm normalises by those of its input";
+inline constexpr std::string_view kOneElement = "rows of one element, whose x - mean is 0: PyTorch's gradient of the weight is a rounding error";
 inline constexpr std::string_view kDType = "the dtype of the result is not one that the operator's plan gives";
 
 }  // namespace baracuda::golden

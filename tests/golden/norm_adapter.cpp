@@ -1,4 +1,6 @@
 #include <cmath>
+#include "baracuda/ops/norm/group_norm.hpp"
+#include "baracuda/ops/norm/layer_norm.hpp"
 #include "baracuda/ops/norm/norm.hpp"
 #include "golden.hpp"
 
@@ -66,12 +68,135 @@ Status rms_norm(Replay& r, std::string_view) {
   return {};
 }
 
+// Rows of n elements with a mean and a variance each; `span` neighbours share a weight, and rows take the weights of `groups` in turn.
+struct Standardized {
+  const Held *x, *weight, *bias;
+  int64_t n, span, groups;
+  double eps;
+
+  int64_t rows() const { return n ? x->shape().numel() / n : 0; }
+  size_t vector(int64_t row, int64_t i) const { return size_t(row % groups * (n / span) + i / span); }
+  // f(row, place of its first element, mean, 1 / std) for every row.
+  template <class F> void each_row(const Values& v, F f) const {
+    for (int64_t r = 0; r < rows(); ++r) {
+      double mean = 0, squares = 0;
+      for (int64_t i = 0; i < n; ++i) mean += v[size_t(r * n + i)] / double(n);
+      for (int64_t i = 0; i < n; ++i) squares += (v[size_t(r * n + i)] - mean) * (v[size_t(r * n + i)] - mean) / double(n);
+      f(r, size_t(r * n), mean, 1 / std::sqrt(squares + eps));
+    }
+  }
+  Numbers forward(const Values& v, const Values& w, const Values& b) const {
+    Numbers out{Values(v.size()), Values(v.size())};
+    each_row(v, [&](int64_t r, size_t first, double mean, double rstd) {
+      for (int64_t i = 0; i < n; ++i) {
+        const size_t at = first + size_t(i), k = vector(r, i);
+        const double xhat = (v[at] - mean) * rstd, scale = w.empty() ? 1 : w[k], shift = b.empty() ? 0 : b[k];
+        out.y[at] = xhat * scale + shift, out.scale[at] = (1 + std::fabs(xhat)) * std::fabs(scale) + std::fabs(shift);
+      }
+    });
+    return out;
+  }
+  // dx, dweight and dbias are sums whose terms may cancel: the sizes of the terms.
+  void conditions(Replay& r) const {
+    const Values v = x->values(), e = r.dy().values(), w = weight ? weight->values() : Values{};
+    Values dx(v.size()), dweight(weight ? w.size() : 0), dbias(bias ? size_t(bias->shape().numel()) : 0);
+    each_row(v, [&](int64_t row, size_t first, double mean, double rstd) {
+      auto size = [&](int64_t i) { return 1 + std::fabs(v[first + size_t(i)] - mean) * rstd; };
+      auto g = [&](int64_t i) { return std::fabs(e[first + size_t(i)] * (weight ? w[vector(row, i)] : 1)); };
+      double sum = 0;
+      for (int64_t i = 0; i < n; ++i) sum += g(i) * size(i) / double(n);
+      for (int64_t i = 0; i < n; ++i) {
+        const double term = std::fabs(e[first + size_t(i)]);
+        dx[first + size_t(i)] = rstd * (g(i) + size(i) * sum);
+        if (weight) dweight[vector(row, i)] += term * size(i);
+        if (bias) dbias[vector(row, i)] += term;
+      }
+    });
+    r.condition(*x, dx);
+    if (weight) r.condition(*weight, dweight);
+    if (bias) r.condition(*bias, dbias);
+  }
+};
+// Descriptor and arguments of the ops are alike; `vectors` is the shape of weight and bias, `statistics` that of mean and rstd.
+template <class Op, class Backward>
+Status replay_standardized(Replay& r, const typename Op::Descriptor& d, const Standardized& s, const Shape& vectors, const Shape& statistics,
+                           bool with_statistics = false) {
+  if (d.eps < 0) {
+    EXPECT_EQ(Op::validate(d).code(), Code::invalid_problem) << "a negative eps is not refused";
+    return r.decline(kNegativeEps);
+  }
+  if (s.n == 1 && s.rows() > 0 && s.weight) return r.decline(kOneElement);
+  const TensorView weight = s.weight ? s.weight->view() : TensorView{}, bias = s.bias ? s.bias->view() : TensorView{};
+  Tensor y(d.dtype, d.shape), mean(accumulator(d.dtype), statistics), rstd(accumulator(d.dtype), statistics);
+  BARACUDA_TRY(run_plan<Op>(d, {.x = *s.x, .weight = weight, .bias = bias, .y = y, .mean = mean, .rstd = rstd}));
+  r.output(0, y);
+  auto as_wanted = [&](size_t k, const Tensor& statistic) {
+    Values v = statistic.values();
+    for (double& e : v) e = testing::rounded(r.wanted(k).dtype(), e);
+    r.output(k, v);
+  };
+  if (with_statistics) as_wanted(1, mean), as_wanted(2, rstd);
+  r.judge = {.ulps = 1, .terms = double(std::max(s.n, s.rows()))};
+  r.reference = [&r, s](const Inputs& in) {
+    return s.forward(r.numbers(*s.x, in), s.weight ? r.numbers(*s.weight, in) : Values{}, s.bias ? r.numbers(*s.bias, in) : Values{});
+  };
+  if (!r.has_gradients()) return {};
+  Tensor dx(d.dtype, d.shape), dweight(d.dtype, vectors), dbias(d.dtype, vectors);
+  BARACUDA_TRY(run_plan<Backward>(d, {.dy = r.dy(), .x = *s.x, .weight = weight, .mean = mean, .rstd = rstd, .dx = dx,
+                                      .dweight = s.weight ? dweight.view() : TensorView{}, .dbias = s.bias ? dbias.view() : TensorView{}}));
+  r.gradient(*s.x, dx);
+  if (s.weight) r.gradient(*s.weight, dweight);
+  if (s.bias) r.gradient(*s.bias, dbias);
+  s.conditions(r);
+  return {};
+}
+Status layer_norm(Replay& r, std::string_view op) {
+  const Held* x = r.input();
+  const Json& normalized = r.argument(0, "normalized_shape")->at("list");
+  const int axes = int(normalized.size());
+  if (axes == 0) return r.decline(kNoAxes);
+  const Shape outer = without_last(x->shape(), axes);
+  LayerNormDescriptor d{.dtype = x->dtype(), .shape = outer, .axes = axes, .eps = r.value(3, "eps", 1e-5)};
+  Shape inner;
+  for (const Json& e : normalized) d.shape.push_back(e.get<int64_t>()), inner.push_back(e.get<int64_t>());
+  const Standardized s{x, r.tensor(1, "weight"), r.tensor(2, "bias"), inner.numel(), 1, 1, d.eps};
+  return replay_standardized<LayerNorm, LayerNormBackward>(r, d, s, inner, outer, op == "native_layer_norm");
+}
+Status group_norm(Replay& r, std::string_view) {
+  const Held* x = r.input();
+  const GroupNormDescriptor d{.dtype = x->dtype(), .shape = x->shape(), .groups = r.value(0, "num_groups", int64_t(1)), .eps = r.value(3, "eps", 1e-5)};
+  BARACUDA_TRY(d.eps < 0 ? Status() : GroupNorm::validate(d));
+  const Shape channels = {x->shape()[1]};
+  const int64_t span = x->shape().product(2, x->shape().rank);
+  const Standardized s{x, r.tensor(1, "weight"), r.tensor(2, "bias"), channels[0] / d.groups * span, span, d.groups, d.eps};
+  return replay_standardized<GroupNorm, GroupNormBackward>(r, d, s, channels, {x->shape()[0], d.groups});
+}
+// Running statistics are only updated by it, unless use_input_stats is false.
+Status instance_norm(Replay& r, std::string_view) {
+  const Held* x = r.input();
+  if (!r.value(4, "use_input_stats", true)) return r.decline(kRunning);
+  const Shape channels = {x->shape()[1]};
+  const GroupNormDescriptor d{.dtype = x->dtype(), .shape = x->shape(), .groups = channels[0], .eps = r.value(6, "eps", 1e-5)};
+  const int64_t span = x->shape().product(2, x->shape().rank);
+  const Standardized s{x, r.tensor(2, "weight"), r.tensor(3, "bias"), span, span, channels[0], d.eps};
+  return replay_standardized<GroupNorm, GroupNormBackward>(r, d, s, channels, {x->shape()[0], channels[0]});
+}
+
 }  // namespace
 
 Family norm_family() {
-  static const Entry entries[] = {{"nn.functional.rms_norm", rms_norm}};
-  static const Declined declined[] = {{"nn.functional.rms_norm", {1}, kNegativeEps}};
-  static const Declined errors[] = {{"nn.functional.rms_norm", {0}, kNoAxes}};
+  static const Entry entries[] = {{"nn.functional.rms_norm", rms_norm},
+                                  {"nn.functional.layer_norm", layer_norm},
+                                  {"native_layer_norm", layer_norm},
+                                  {"nn.functional.group_norm", group_norm},
+                                  {"nn.functional.instance_norm", instance_norm}};
+  static const Declined declined[] = {{"nn.functional.rms_norm", {1}, kNegativeEps},
+                                      {"nn.functional.layer_norm", {2}, kOneElement},
+                                      {"native_layer_norm", {8}, kOneElement},
+                                      {"nn.functional.layer_norm", {1}, kNegativeEps},
+                                      {"native_layer_norm", {4, 5, 6, 7}, kNegativeEps},
+                                      {"nn.functional.group_norm", {4, 5, 6, 7}, kNegativeEps}};
+  static const Declined errors[] = {{"nn.functional.rms_norm", {0}, kNoAxes}, {"native_layer_norm", {0}, kNoAxes}};
   return {.adapters = entries, .declined = declined, .declined_errors = errors};
 }
 
