@@ -32,6 +32,8 @@ struct Dual {
   friend Dual where(bool m, Dual a, Dual b) { return m ? a : b; }
   friend Dual max_nan(Dual a, Dual b) { return a.v > b.v || std::isnan(a.v) ? a : b; }
   friend Dual min_nan(Dual a, Dual b) { return a.v < b.v || std::isnan(a.v) ? a : b; }
+  friend Dual larger(Dual a, Dual b) { return a.v > b.v ? a : b; }
+  friend Dual smaller(Dual a, Dual b) { return a.v < b.v ? a : b; }
   friend Dual abs(Dual a) { return std::signbit(a.v) ? -a : a; }
   friend Dual copysign(Dual a, Dual s) { return std::signbit(a.v) == std::signbit(s.v) ? a : -a; }
   friend bool is_nan(Dual a) { return std::isnan(a.v); }

@@ -13,7 +13,7 @@ namespace baracuda::inline BARACUDA_ISA {
 
 template <class V> BARACUDA_HD V poly(V, double c) { return c; }
 template <class V, class... C> BARACUDA_HD V poly(V x, double c, C... higher) { return fma(poly(x, higher...), x, V(c)); }
-template <class V> BARACUDA_HD V clamp(V x, double lo, double hi) { return where(x < lo, V(lo), where(x > hi, V(hi), x)); }
+template <class V> BARACUDA_HD V clamp(V x, double lo, double hi) { return larger(V(lo), smaller(V(hi), x)); }  // lo <= hi; NaN and -0 stay
 template <class V> inline constexpr double kMagic = V::kF32 ? 0x1.8p23 : 0x1.8p52;  // x + magic - magic rounds to integer
 template <class V> BARACUDA_HD V pow2(typename V::Bits n) { return V::from_bits((n + V::kBias) << V::kMantissa); }
 template <class V> BARACUDA_HD V from_int(typename V::Bits n) { return V::from_bits(n + bits(V(kMagic<V>))) - kMagic<V>; }
@@ -36,7 +36,12 @@ template <class V> BARACUDA_HD V expm1_poly(V r) {  // (expm1(r) - r) / r^2, |r|
                 0x1.a01a01afb7c64p-13, 0x1.a019b8b60fbf6p-16, 0x1.71ddf78561022p-19, 0x1.2891d4728a892p-22, 0x1.af61c46fc2a81p-26);
 }
 template <class V> BARACUDA_HD V expm1_reduced(V r) { return fma(r * r, expm1_poly(r), r); }
-template <class V> BARACUDA_HD V scale(V x, typename V::Bits n) {  // x 2^n in two steps: 2^n alone may be out of range
+// x 2^n, rounded once, for x = 0 and |x| >= 2^-100 (2^-960): in two steps, as 2^n alone may be out of range; the first is exact.
+template <class V> BARACUDA_HD V scale(V x, typename V::Bits n) {
+#if BARACUDA_VECTOR_BYTES == 64
+  if constexpr (V::kVector && V::kF32) return V::of(decltype(x.v)(_mm512_scalef_ps(__m512(x.v), _mm512_cvtepi32_ps(__m512i(n)))));
+  else if constexpr (V::kVector) return V::of(decltype(x.v)(_mm512_scalef_pd(__m512d(x.v), _mm512_cvtepi64_pd(__m512i(n)))));
+#endif
   return x * pow2<V>(n >> 1) * pow2<V>(n - (n >> 1));
 }
 template <class V> BARACUDA_HD V exp(V x) {

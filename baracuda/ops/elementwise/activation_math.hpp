@@ -10,59 +10,67 @@ namespace elementwise {
 
 inline constexpr double kSqrt2_Pi = 0.79788456080286535588, kSqrt1_2Pi = 0.39894228040143267794, kCubic = 0.044715;
 
-template <> struct Unary<UnaryKind::gelu> : Functor1<kX> {  // x Phi(x)
+template <> struct Unary<UnaryKind::gelu> : Sloped<Unary<UnaryKind::gelu>> {  // x Phi(x)
   template <class V> BARACUDA_HD V fwd(V x) const {
-    const V z = clamp(abs(x), 0, 40);
-    const auto tail = normal_tail(z);
-    return where(x < 0, V(-0.0), x) - tail.m * tail.a * tail.b;
+    return where(x < 0, V(-0.0), x) - normal_tail(clamp(abs(x), 0, 40));
   }
-  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const {
+  template <class V> BARACUDA_HD V slope(V x) const {
     const V z = clamp(abs(x), 0, 40);
-    const V slope = times(fma(z, V(kSqrt1_2Pi), -mills(z)), normal_density(z));  // beside that of max(x, 0), by |x|
-    return dy * where(x < 0, -slope, 1 + slope);
+    const V part = times(fma(z, V(kSqrt1_2Pi), -mills(z)), normal_density(z));  // beside the slope of max(x, 0), by |x|
+    return where(x < 0, -part, 1 + part);
   }
 };
-template <> struct Unary<UnaryKind::gelu_tanh> : Functor1<kX> {  // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2 u))
+template <> struct Unary<UnaryKind::gelu_tanh> : Sloped<Unary<UnaryKind::gelu_tanh>> {  // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2 u))
   template <class V> BARACUDA_HD V fwd(V x) const { return times_sigmoid(x, 40, [](V z) { return exp_minus_gelu_argument(z); }); }
-  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const {
+  template <class V> BARACUDA_HD V slope(V x) const {
     const V z = clamp(abs(x), 0, 40), t = times(V(1), exp_minus_gelu_argument(z)), d = 1 / (1 + t);
     const V part = z * (t * d * d) * (2 * kSqrt2_Pi * fma(3 * kCubic * z, z, V(1)));
-    return dy * where(x < 0, t * d - part, d + part);
+    return where(x < 0, t * d - part, d + part);
   }
 };
-// x sigmoid(alpha x), and its derivative.
-template <class V> BARACUDA_HD V swish(V x, double alpha) {
-  return times_sigmoid(x, 1000 / alpha, [alpha](V z) { const TwoWords<V> u = times_constant(-alpha, z); return exp_parts(u.hi, u.lo); });
-}
-template <class V> BARACUDA_HD V swish_slope(V x, double alpha) {
-  const V z = clamp(abs(x), 0, 1000 / alpha), u = alpha * z, t = times(V(1), exp_parts(-u, V(0))), d = 1 / (1 + t), part = u * (t * d * d);
+// The slope of x sigmoid(u), u = alpha x, for z = |x| and t = exp(-alpha z).
+template <class V> BARACUDA_HD V swish_slope(V x, V u, V t) {
+  const V d = 1 / (1 + t), part = u * (t * d * d);
   return where(x < 0, t * d - part, d + part);
 }
-template <> struct Unary<UnaryKind::silu> : Functor1<kX> {
-  template <class V> BARACUDA_HD V fwd(V x) const { return swish(x, 1); }
-  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return dy * swish_slope(x, 1); }
+template <> struct Unary<UnaryKind::silu> : Sloped<Unary<UnaryKind::silu>> {
+  template <class V> BARACUDA_HD V fwd(V x) const { return times_sigmoid(x, 1000, [](V z) { return exp_parts(-z); }); }
+  template <class V> BARACUDA_HD V slope(V x) const {
+    const V z = clamp(abs(x), 0, 1000);
+    return swish_slope(x, z, times(V(1), exp_parts(-z)));
+  }
 };
-template <> struct Unary<UnaryKind::quick_gelu> : Functor1<kX, 1> {
+template <> struct Unary<UnaryKind::quick_gelu> : Sloped<Unary<UnaryKind::quick_gelu>, 1> {
   static constexpr double defaults[3] = {1.702, 1, 1};
   static constexpr Rule rule = kAlphaPositive;
-  template <class V> BARACUDA_HD V fwd(V x) const { return swish(x, alpha); }
-  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return dy * swish_slope(x, alpha); }
+  template <class V> BARACUDA_HD V fwd(V x) const {
+    const double up = alpha > 0x1p64 ? V::kF32 ? 0x1p64 : 0x1p512 : 1;  // scale() takes nothing as small as 1 / alpha may be
+    const V y = times_sigmoid(up * x, up * 1000 / alpha, [&](V z) {
+      const TwoWords<V> u = times_constant(-alpha / up, z);
+      return exp_parts(u.hi, u.lo);
+    });
+    return where(x > 1000 / alpha, x, y * (1 / up));
+  }
+  template <class V> BARACUDA_HD V slope(V x) const {
+    const V u = alpha * clamp(abs(x), 0, 1000 / alpha);
+    return swish_slope(x, u, times(V(1), exp_parts(-u)));
+  }
 };
 // x tanh(softplus(x)). With t = exp(-|x|) and q = 1 + 2 t + 2 t^2: x (1 - 2 t^2 / q); below 0, where exp(x) = t and
 // r = 2 + 2 t + t^2: x t (1 - (t + t^2) / r).
-template <> struct Unary<UnaryKind::mish> : Functor1<kX> {
+template <> struct Unary<UnaryKind::mish> : Sloped<Unary<UnaryKind::mish>> {
   template <class V> BARACUDA_HD V fwd(V x) const {
     const V z = clamp(abs(x), 0, 1000);
-    const ExpParts<V> e = exp_parts(-z, V(0));
+    const ExpParts<V> e = exp_parts(-z);
     const V t = times(V(1), e), s = t * t;
     const V below = times(fma(z, fma(t, t, t) / fma(2, t, s + 2), -z), e), above = fma(-z, (s + s) / fma(2, t, fma(2, s, V(1))), x);
     return where(x < 0, below, above);
   }
-  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const {
-    const V z = clamp(abs(x), 0, 1000), t = times(V(1), exp_parts(-z, V(0))), s = t * t;
+  template <class V> BARACUDA_HD V slope(V x) const {
+    const V z = clamp(abs(x), 0, 1000), t = times(V(1), exp_parts(-z)), s = t * t;
     const V q = fma(2, t, fma(2, s, V(1))), r = fma(2, t, s + 2);
     const V above = fma(2, t, V(1)) / q + z * (4 * s * (1 + t) / (q * q)), below = t * (t + 2) / r - z * (4 * t * (1 + t) / (r * r));
-    return dy * where(x < 0, below, where(x == x, above, x));
+    return where(x < 0, below, where(x == x, above, x));
   }
 };
 // log(1 + exp(alpha x)) / alpha without overflow; x where alpha x > beta.
@@ -77,9 +85,9 @@ template <> struct Unary<UnaryKind::softplus> : Functor1<kX, 2> {
   template <class V> BARACUDA_HD V fwd(V x) const { return softplus(x, alpha, beta); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(alpha * x > beta, dy, dy * sigmoid(alpha * x)); }
 };
-template <> struct Unary<UnaryKind::log_sigmoid> : Functor1<kX> {
+template <> struct Unary<UnaryKind::log_sigmoid> : Sloped<Unary<UnaryKind::log_sigmoid>> {
   template <class V> BARACUDA_HD V fwd(V x) const { return -softplus(-x, 1, kInf); }
-  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return dy * sigmoid(-x); }
+  template <class V> BARACUDA_HD V slope(V x) const { return sigmoid(-x); }
 };
 // factor expm1(x) for x <= 0, from expm1 in two words.
 template <class V> BARACUDA_HD V times_expm1(double factor, V x) {
@@ -102,53 +110,53 @@ template <> struct Unary<UnaryKind::celu> : Functor1<kX, 1> {
   template <class V> BARACUDA_HD V fwd(V x) const { return where(x < 0, times_expm1(alpha, x / alpha), x); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(x <= 0, dy * exp(x / alpha), dy); }
 };
-template <> struct Unary<UnaryKind::leaky_relu> : Functor1<kX, 1> {
+template <> struct Unary<UnaryKind::leaky_relu> : Piecewise<1> {
   static constexpr double defaults[3] = {0.01, 1, 1};
   template <class V> BARACUDA_HD V fwd(V x) const { return where(x > 0, x, alpha * x); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(x > 0, dy, alpha * dy); }
 };
-template <> struct Unary<UnaryKind::relu6> : Functor1<kX> {
+template <> struct Unary<UnaryKind::relu6> : Piecewise<> {
   template <class V> BARACUDA_HD V fwd(V x) const { return clamp(x, 0, 6); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(x <= 0, V(0), where(x >= 6, V(0), dy)); }
 };
-template <> struct Unary<UnaryKind::relu_squared> : Functor1<kX> {
+template <> struct Unary<UnaryKind::relu_squared> : Piecewise<> {
   template <class V> BARACUDA_HD V fwd(V x) const { return where(x <= 0, V(0), x * x); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(x <= 0, V(0), dy * (x + x)); }
 };
-template <> struct Unary<UnaryKind::hardtanh> : Functor1<kX, 2> {  // clamp whose gradient is 0 at the bounds
+template <> struct Unary<UnaryKind::hardtanh> : Piecewise<2> {  // clamp whose gradient is 0 at the bounds
   static constexpr double defaults[3] = {-1, 1, 1};
   static constexpr Rule rule = kOrdered;
   template <class V> BARACUDA_HD V fwd(V x) const { return clamp(x, alpha, beta); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(x <= alpha, V(0), where(x >= beta, V(0), dy)); }
 };
-template <> struct Unary<UnaryKind::hardsigmoid> : Functor1<kX> {  // relu6(x + 3) / 6
+template <> struct Unary<UnaryKind::hardsigmoid> : Piecewise<> {  // relu6(x + 3) / 6
   template <class V> BARACUDA_HD V fwd(V x) const { return clamp(x + 3, 0, 6) / 6; }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(x <= -3, V(0), where(x >= 3, V(0), dy / 6)); }
 };
-template <> struct Unary<UnaryKind::hardswish> : Functor1<kX> {  // x relu6(x + 3) / 6
+template <> struct Unary<UnaryKind::hardswish> : Piecewise<> {  // x relu6(x + 3) / 6
   template <class V> BARACUDA_HD V fwd(V x) const { return where(x <= -3, V(-0.0), where(x >= 3, x, x * (x + 3) / 6)); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const {
     return where(x <= -3, V(0), where(x >= 3, dy, dy * fma(x, V(1.0 / 3), V(0.5))));
   }
 };
-template <> struct Unary<UnaryKind::hardshrink> : Functor1<kX, 1> {
+template <> struct Unary<UnaryKind::hardshrink> : Piecewise<1> {
   static constexpr double defaults[3] = {0.5, 1, 1};
   template <class V> BARACUDA_HD V fwd(V x) const { return where(abs(x) <= alpha, V(0), x); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(abs(x) <= alpha, V(0), dy); }
 };
-template <> struct Unary<UnaryKind::softshrink> : Functor1<kX, 1> {
+template <> struct Unary<UnaryKind::softshrink> : Piecewise<1> {
   static constexpr double defaults[3] = {0.5, 1, 1};
   static constexpr Rule rule = kAlphaNotNegative;
   template <class V> BARACUDA_HD V fwd(V x) const { return where(abs(x) <= alpha, V(0), x - copysign(V(alpha), x)); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(abs(x) <= alpha, V(0), dy); }
 };
-template <> struct Unary<UnaryKind::softsign> : Functor1<kX> {
+template <> struct Unary<UnaryKind::softsign> : Piecewise<> {
   template <class V> BARACUDA_HD V fwd(V x) const { return where(abs(x) < kInf, x / (1 + abs(x)), where(x == x, copysign(V(1), x), x)); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return dy / (1 + abs(x)) / (1 + abs(x)); }
 };
-template <> struct Unary<UnaryKind::tanhshrink> : Functor1<kX> {
+template <> struct Unary<UnaryKind::tanhshrink> : Sloped<Unary<UnaryKind::tanhshrink>> {
   template <class V> BARACUDA_HD V fwd(V x) const { return tanhshrink(x); }
-  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return dy * (tanh(x) * tanh(x)); }
+  template <class V> BARACUDA_HD V slope(V x) const { return tanh(x) * tanh(x); }
 };
 template <> struct Unary<UnaryKind::tanh_softcap> : Functor1<kY, 1> {  // alpha tanh(x / alpha)
   static constexpr double defaults[3] = {30, 1, 1};
@@ -156,7 +164,7 @@ template <> struct Unary<UnaryKind::tanh_softcap> : Functor1<kY, 1> {  // alpha 
   template <class V> BARACUDA_HD V fwd(V x) const { return alpha * tanh(x / alpha); }
   template <class V> BARACUDA_HD V bwd(V dy, V, V y) const { return dy * ((1 - y / alpha) * (1 + y / alpha)); }
 };
-template <> struct Unary<UnaryKind::threshold> : Functor1<kX, 2> {  // beta where x <= alpha
+template <> struct Unary<UnaryKind::threshold> : Piecewise<2> {  // beta where x <= alpha
   static constexpr double defaults[3] = {0, 0, 1};
   template <class V> BARACUDA_HD V fwd(V x) const { return where(x <= alpha, V(beta), x); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(x <= alpha, V(0), dy); }

@@ -103,7 +103,11 @@ template <class T> struct Sum : SumJob {
         for (int64_t done = 0; done < n;) {  // a block may end where a row of the walk ends
           const int64_t m = walk.stretch(at + done, n - done);
           const W* v = values(b, at + done, m);
-          for (int64_t i = 0, column = done % width; i < m; ++i, column = column + 1 == width ? 0 : column + 1) acc[column] += double(v[i]);
+          for (int64_t i = 0, column = done % width; i < m; column = 0) {
+            const int64_t stretch = std::min(width - column, m - i);
+            for (int64_t j = 0; j < stretch; ++j) acc[column + j] += double(v[i + j]);
+            i += stretch;
+          }
           done += m;
         }
         r += rows;

@@ -1,5 +1,7 @@
 #include "baracuda/ops/elementwise/elementwise.hpp"
 #include <cmath>
+#include <numeric>
+#include "baracuda/host/half_table.hpp"
 #include "baracuda/ops/elementwise/broadcast_sum.hpp"
 #include "baracuda/ops/elementwise/elementwise_cpu.hpp"
 #include "baracuda/ops/elementwise/functor_math.hpp"
@@ -123,12 +125,32 @@ Status check_forward(std::string_view op, const Problem& p, const TensorView* co
   for (int k = 0; k < p.operands; ++k) BARACUDA_TRY(expect_apart(op, "y", y, operand_name(p, k), *in[k]));
   return {};
 }
-Status run_forward(const Problem& p, const TensorView* const* in, const TensorView& out, int threads) {
+// What a plan of a large half tensor keeps: the results of all halves, or, for the gradient, the slopes in f32.
+Result<PlanState> make_table(const UnaryDescriptor& d, bool gradient) {
+  const Problem p = problem(d);
+  if (!half(d.dtype) || d.shape.numel() < kTableFrom || !(gradient ? p.e->sloped : p.e->looked_up)) return PlanState();
+  std::vector<uint64_t> key{gradient, uint64_t(d.kind), uint64_t(d.dtype)};
+  for (double v : p.parameters) key.push_back(__builtin_bit_cast(uint64_t, v));
+  return PlanState(half_table(key, gradient ? 4 : 2, [&](void* table) {
+    std::vector<uint16_t> halves(kHalves);
+    std::iota(halves.begin(), halves.end(), uint16_t(0));
+    if (!gradient) {
+      const void* x = halves.data();
+      return through_f32(p.e->forward[DType::f32], d.dtype, 1, 1, 1, 2)(p.parameters, &x, &table, kHalves);
+    }
+    std::vector<float> x(kHalves), ones(kHalves, 1);
+    BARACUDA_ISA_PICK(half_kernels).widen[d.dtype == DType::bf16](halves.data(), x.data(), kHalves);
+    const void* in[] = {ones.data(), x.data(), x.data()};
+    p.e->backward[0](p.parameters, in, &table, kHalves);
+  }));
+}
+Status run_forward(const Problem& p, const TensorView* const* in, const TensorView& out, const void* table, int threads) {
   MapOperand x[3];
   for (int k = 0; k < p.operands; ++k) x[k] = broadcast_operand(*in[k], p.shape);
   const MapOperand y = MapOperand::of(out);
   const MapRun own = p.e->forward[p.dtype];
-  const MapKernel run = own ? MapKernel(own) : through_f32(p.e->forward[DType::f32], p.dtype, 7, p.operands, 1, p.e->predicate ? 1 : 2);
+  MapKernel run = own ? MapKernel(own) : through_f32(p.e->forward[DType::f32], p.dtype, 7, p.operands, 1, p.e->predicate ? 1 : 2);
+  if (table) run.table = table, run.look_up = BARACUDA_ISA_PICK(half_kernels).look_up;
   run_map(p.shape, {x, size_t(p.operands)}, {&y, 1}, run, p.parameters, threads);
   return {};
 }
@@ -182,7 +204,7 @@ template <class D> void carve_backward(const D& d, const void*, Carver& c) {
   carve_sums(problem(d), c, partial);
 }
 Status run_backward(const Problem& p, const TensorView& dy, const TensorView* const* in, const TensorView& y, const TensorView* const* out,
-                    Carver carver, int threads) {
+                    Carver carver, const void* table, int threads) {
   const int n = p.operands, bits = reads(p, out);
   // What is not read gets the place of dy: a dense operand costs nothing.
   MapOperand x[5] = {MapOperand::of(dy)}, maps[3];
@@ -205,7 +227,9 @@ Status run_backward(const Problem& p, const TensorView& dy, const TensorView* co
     else maps[k] = broadcast_operand(*out[k], p.shape), any_map = true;  // axes of extent 1 may be missing
   }
   for (int k = 0; k < n; ++k) maps[k].bytes = int(byte_size(p.dtype));
-  if (any_map) run_map(p.shape, inputs, {maps, size_t(n)}, kernel(2), p.parameters, threads);
+  MapKernel map = kernel(2);
+  if (table) map.table = table, map.look_up_times = BARACUDA_ISA_PICK(half_kernels).look_up_times[p.dtype == DType::bf16];
+  if (any_map) run_map(p.shape, inputs, {maps, size_t(n)}, map, p.parameters, threads);
   return {};
 }
 
@@ -224,7 +248,7 @@ template <class Args> TensorView saved_y(const Args& a) {
   else return {};
 }
 template <class Op> Status launch_forward(const Launch<Op>& l) {
-  return run_forward(problem(l.desc), inputs(l.args).data(), l.args.y, l.threads);
+  return run_forward(problem(l.desc), inputs(l.args).data(), l.args.y, l.state, l.threads);
 }
 // For the dtypes that any kind takes.
 template <class Op> ByDType<Launcher<Op>> forward_launch() {
@@ -235,22 +259,28 @@ template <class Op> ByDType<Launcher<Op>> forward_launch() {
       if (takes(Kind(k), DType(t))) table[DType(t)] = launch_forward<Op>;
   return table;
 }
+template <class Op> Result<PlanState> prepare(const Stream&, const typename Op::Descriptor& d, const PlanPreference&) {
+  if constexpr (std::is_same_v<typename Op::Descriptor, UnaryDescriptor>) return make_table(d, std::is_same_v<Op, UnaryBackward>);
+  else return PlanState();
+}
 template <class Op> std::span<const Kernel<Op>> forward_list(std::string_view row) {
   static const Kernel<Op> list[] = {{.name = row,
                                      .launch = forward_launch<Op>(),
                                      .guarantee = guarantee<typename Op::Descriptor>,
-                                     .refuse = refuse_forward<typename Op::Descriptor>}};
+                                     .refuse = refuse_forward<typename Op::Descriptor>,
+                                     .prepare = prepare<Op>}};
   return list;
 }
 template <class Op> std::span<const Kernel<Op>> backward_list(std::string_view row) {
   static const Kernel<Op> list[] = {{.name = row,
                                      .launch = launch_all<Op>(Floating{}, [](const Launch<Op>& l) {
                                        return run_backward(problem(l.desc), l.args.dy, inputs(l.args).data(), saved_y(l.args),
-                                                           gradients(l.args).data(), l.carver(), l.threads);
+                                                           gradients(l.args).data(), l.carver(), l.state, l.threads);
                                      }),
                                      .guarantee = guarantee<typename Op::Descriptor>,
                                      .refuse = refuse_backward<typename Op::Descriptor>,
-                                     .carve = carve_backward<typename Op::Descriptor>}};
+                                     .carve = carve_backward<typename Op::Descriptor>,
+                                     .prepare = prepare<Op>}};
   return list;
 }
 template <class Op> Status check_forward(const typename Op::Descriptor& d, const typename Op::Args& a) {

@@ -14,6 +14,8 @@ struct ElementwiseEntry {
   int parameters, rule;     // how many of alpha, beta, gamma; what alpha must be (Rule)
   double defaults[3];
   bool predicate;           // y is bool
+  bool sloped;              // dx = dy slope(x)
+  bool looked_up = false;   // results for halves are worth a table
 };
 template <int N> struct ElementwiseTable { ElementwiseEntry kind[N]; };
 #define BARACUDA_ONE(k) +1
@@ -34,6 +36,8 @@ BARACUDA_ISA_TABLE(ElementwiseTable<kTernaryKinds>, ternary_kernels)
 struct HalfKernels {  // 0: f16, 1: bf16
   void (*widen[2])(const void* half, float* to, int64_t n);
   void (*narrow[2])(const float* from, void* half, int64_t n);
+  void (*look_up)(const void* table, const void* half, void* to, int64_t n);  // a table of halves
+  void (*look_up_times[2])(const void* table, const void* dy, const void* half, void* to, int64_t n);  // dy times that of a table of f32
 };
 BARACUDA_ISA_TABLE(HalfKernels, half_kernels)
 

@@ -4,21 +4,12 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include <cstring>
-#include "baracuda/math/dual.hpp"
 #include "baracuda/ops/elementwise/elementwise.hpp"
+#include "baracuda/ops/elementwise/elementwise_dual.hpp"
 #include "baracuda/ops/elementwise/elementwise_math.hpp"
 #include "baracuda/testing/tensor.hpp"
 
 namespace baracuda {
-
-// The pieces of gelu_math.hpp and vmath.hpp from libm.
-inline elementwise::ExpParts<Dual> exp_parts(Dual hi, Dual lo) { return {0, exp(hi + lo), 1}; }
-inline elementwise::Scaled<Dual> normal_tail(Dual z) {
-  const double tail = 0.5 * std::erfc(z.v * 0.70710678118654752440), density = 0.39894228040143267794 * std::exp(-0.5 * z.v * z.v);
-  return {z * Dual(tail, -density * z.d), 1, 1};
-}
-inline Dual mills(Dual z) { return 0.5 * std::erfc(z.v * 0.70710678118654752440) * std::exp(0.5 * z.v * z.v); }  // its slope is not used
-inline TwoWords<Dual> expm1_parts(Dual x, int&, Dual&) { return {expm1(x), 0}; }
 
 namespace testing {
 
@@ -187,9 +178,9 @@ inline UlpBound ulp_bound(UnaryKind k) {
     case UnaryKind::asinh: case UnaryKind::atanh: return {1.01, 1.01};
     case UnaryKind::acosh: return {0.77, 0.77};
     case UnaryKind::gelu: return {1.95, 2.2};
-    case UnaryKind::gelu_tanh: return {1.9, 2.1};
-    case UnaryKind::quick_gelu: return {2.05, 2};
-    case UnaryKind::silu: return {1.8, 1.95};
+    case UnaryKind::gelu_tanh: return {2, 2.1};
+    case UnaryKind::quick_gelu: return {2.4, 2.4};
+    case UnaryKind::silu: return {2.05, 2};
     case UnaryKind::mish: return {2.45, 2.45};
     case UnaryKind::softplus: return {2.25, 2.25};
     case UnaryKind::log_sigmoid: return {1.7, 1.7};

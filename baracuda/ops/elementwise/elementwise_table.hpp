@@ -30,10 +30,10 @@ template <class Op, class T> void map_stored(const double*, const void* const* i
   for (int64_t i = 0; i < n; ++i) y[i] = Op::next(a[i], b[i]);
 }
 
-template <class Op> constexpr ElementwiseEntry entry() {
+template <class Op, bool looked_up = false> constexpr ElementwiseEntry entry() {
   using namespace elementwise;
   using F = Forward<Op>;
-  ElementwiseEntry e{{}, {}, {Op::reads, Op::reads_b, Op::reads_c}, Op::parameters, Op::rule, {Op::defaults[0], Op::defaults[1], Op::defaults[2]}, Op::predicate};
+  ElementwiseEntry e{{}, {}, {Op::reads, Op::reads_b, Op::reads_c}, Op::parameters, Op::rule, {Op::defaults[0], Op::defaults[1], Op::defaults[2]}, Op::predicate, requires { Op::sloped; }, looked_up && !Op::piecewise};
   auto fill = [&]<class... T>(TypeList<T...>, auto loop) { ((e.forward[kDTypeOf<T>] = loop.template operator()<T>()), ...); };
   auto integers = []<class T>() -> MapRun { return &map_integers<F, T, std::conditional_t<Op::predicate, bool, T>>; };
   if constexpr (requires(f16 x) { Op::next(x, x); }) fill(Floating{}, []<class T>() -> MapRun { return &map_stored<Op, T>; });

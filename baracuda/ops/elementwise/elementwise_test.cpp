@@ -1,7 +1,9 @@
 #include "baracuda/ops/elementwise/elementwise.hpp"
 #include <cmath>
+#include "baracuda/host/half_table.hpp"
 #include "baracuda/host/isa.hpp"
 #include "baracuda/ops/elementwise/elementwise_oracle.hpp"
+#include "baracuda/testing/large.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
 namespace baracuda {
@@ -317,6 +319,57 @@ TEST(Elementwise, SameBitsForInstructionSets) {
         if (has_gradient(kind, t)) EXPECT_OK(run_plan<BinaryBackward>(describe(kind, t, shape, shape), {dy, a, b, y, da, db}));
         return std::vector{comparable_bytes(y), comparable_bytes(da), comparable_bytes(db)};
       });
+    }
+  }
+}
+// Large half tensors look results up: the same bits as small ones, which compute them, for every half.
+TEST(Elementwise, TablesGiveTheSameBits) {
+  for (DType t : {DType::f16, DType::bf16}) {
+    const Shape few{kHalves}, many{kTableFrom + 5};
+    Tensor x(t, few), dy = Tensor::normal(t, few, 2), y(t, few), dx(t, few);
+    std::vector<uint16_t> large_x(kTableFrom + 5), large_dy = large_x, large_y = large_x;
+    for (int64_t i = 0; i < kHalves; ++i) x.view().as<uint16_t>()[i] = uint16_t(i);
+    for (size_t i = 0; i < large_x.size(); ++i) large_x[i] = uint16_t(i), large_dy[i] = dy.view().as<uint16_t>()[i % kHalves];
+    auto view = [&](std::vector<uint16_t>& v) { return TensorView::dense(v.data(), t, many); };
+    auto same = [&](const Tensor& want) {
+      for (size_t i = 0; i < large_y.size(); ++i)
+        if (large_y[i] != want.view().as<uint16_t>()[i % kHalves]) return ::testing::AssertionFailure() << "half " << i % kHalves;
+      return ::testing::AssertionSuccess();
+    };
+    for (int k = 0; k < kUnaryKinds; ++k) {
+      const UnaryKind kind = UnaryKind(k);
+      if (!of_numbers(kind)) continue;
+      ASSERT_OK(run_plan<Unary>(describe(kind, t, few), {x, y}));
+      ASSERT_OK(run_plan<Unary>(describe(kind, t, many), {view(large_x), view(large_y)}));
+      EXPECT_TRUE(same(y)) << enum_name(kind) << " " << name(t);
+      if (!has_gradient(kind, t) || saved_tensors(kind).y) continue;
+      ASSERT_OK(run_plan<UnaryBackward>(describe(kind, t, few), {dy, x, {}, dx}));
+      ASSERT_OK(run_plan<UnaryBackward>(describe(kind, t, many), {view(large_dy), view(large_x), {}, view(large_y)}));
+      EXPECT_TRUE(same(dx)) << enum_name(kind) << " " << name(t);
+    }
+  }
+}
+TEST(Elementwise, LargerThanTheCaches) {
+  for (DType t : {DType::f32, DType::bf16}) {
+    const int64_t n = t == DType::f32 ? 6500001 : 13000001;
+    Large a(t, {n}), b(t, {n}), y(t, {n}), off(t, {n}, 1), da(t, {n}), db(t, {n});
+    ASSERT_OK(run_plan<Binary>({BinaryKind::sub, t, {n}, {n}}, {a, b, y}));
+    ASSERT_OK(run_plan<Binary>({BinaryKind::sub, t, {n}, {n}}, {a, b, off}));
+    EXPECT_TRUE(y.same_bits(off)) << name(t);
+    ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::mul, t, {n}, {n}}, {y, a, b, {}, da, db}));
+    ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::mul, t, {n}, {n}}, {y, a, b, {}, off, {}}));
+    EXPECT_TRUE(da.same_bits(off)) << name(t);
+    ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::mul, t, {n}, {n}}, {y, a, b, {}, {}, off}));
+    EXPECT_TRUE(db.same_bits(off)) << name(t);
+    // Rows of a broadcast operand, and an operand that lies in another order.
+    const Shape shape{n / 3000, 3000};
+    Large row(t, {3000}), z(t, shape), z_off(t, shape, 1);
+    TensorView turned = a;
+    turned.shape = shape, turned.strides = {1, n / 3000};
+    for (const TensorView& x : {TensorView::dense(a.view().data, t, shape), turned}) {
+      ASSERT_OK(run_plan<Binary>({BinaryKind::sub, t, shape, {3000}}, {x, row, z}));
+      ASSERT_OK(run_plan<Binary>({BinaryKind::sub, t, shape, {3000}}, {x, row, z_off}));
+      EXPECT_TRUE(z.same_bits(z_off)) << name(t);
     }
   }
 }

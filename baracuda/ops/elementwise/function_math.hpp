@@ -59,11 +59,11 @@ template <> struct Unary<UnaryKind::logit> : Functor1<kX, 1> {  // of x clamped 
 };
 template <> struct Unary<UnaryKind::erf> : Functor1<kX> {
   template <class V> BARACUDA_HD V fwd(V x) const { return erf(x); }
-  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return times(dy * k2_SqrtPi, exp_minus_square(clamp(x, -40, 40))); }
+  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return times_any(dy * k2_SqrtPi, exp_minus_square(clamp(x, -40, 40))); }
 };
 template <> struct Unary<UnaryKind::erfc> : Functor1<kX> {
   template <class V> BARACUDA_HD V fwd(V x) const { return erfc(x); }
-  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return times(dy * -k2_SqrtPi, exp_minus_square(clamp(x, -40, 40))); }
+  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return times_any(dy * -k2_SqrtPi, exp_minus_square(clamp(x, -40, 40))); }
 };
 template <> struct Unary<UnaryKind::cbrt> : Functor1<kY> {
   template <class V> BARACUDA_HD V fwd(V x) const { return cbrt(x); }

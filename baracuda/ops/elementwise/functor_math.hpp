@@ -17,10 +17,17 @@ template <int inputs_, int parameters_> struct Functor {
   static constexpr int inputs = inputs_, parameters = parameters_, reads_b = 0, reads_c = 0, types = kFloats;
   static constexpr double defaults[3] = {1, 1, 1};
   static constexpr Rule rule = kAnyAlpha;
-  static constexpr bool predicate = false;
+  static constexpr bool predicate = false, piecewise = false;
   double alpha = 1, beta = 1, gamma = 1;
 };
 template <int reads_, int parameters_ = 0> struct Functor1 : Functor<1, parameters_> { static constexpr int reads = reads_; };
+// Pieces of lines: cheaper to compute than to look up.
+template <int parameters_ = 0> struct Piecewise : Functor1<kX, parameters_> { static constexpr bool piecewise = true; };
+// dx = dy slope(x): a functor of this kind has slope() in place of bwd().
+template <class Op, int parameters_ = 0> struct Sloped : Functor1<kX, parameters_> {
+  static constexpr bool sloped = true;
+  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return dy * static_cast<const Op*>(this)->slope(x); }
+};
 // What da reads and what db reads; and dc.
 template <int a, int b, int parameters_ = 0> struct Functor2 : Functor<2, parameters_> { static constexpr int reads = a, reads_b = b; };
 template <int a, int b, int c, int parameters_ = 0> struct Functor3 : Functor<3, parameters_> {

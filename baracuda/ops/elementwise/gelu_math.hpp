@@ -6,17 +6,24 @@
 namespace baracuda::inline BARACUDA_ISA {
 namespace elementwise {
 
-// exp(hi + lo) as (1 + e) a b with powers of two a, b: w exp(hi + lo) = fma(w, e, w) a b is rounded once in the normal
-// range and once more at most when it is subnormal, and the rounding of hi does not reach it. hi <= 0, |lo| far below |hi|.
-template <class V> struct ExpParts { V e, a, b; };
-template <class V> BARACUDA_HD ExpParts<V> exp_parts(V hi, V lo) {
-  const double least = V::kF32 ? -160 : -1400;  // further than exp_reduce goes: a factor may lift the result from 0
-  const V x = where(hi < least, V(least), hi), t = fma(x, V(0x1.71547652b82fep0), V(kMagic<V>)), k = t - kMagic<V>;
-  const auto n = bits(t) - bits(V(kMagic<V>));
-  const V r = fma(k, V(V::kF32 ? 0x1.05c61p-29 : -0x1.abc9e3b39803fp-56), fma(k, V(V::kF32 ? -0x1.62e43p-1 : -0x1.62e42fefa39efp-1), x));
-  return {expm1_reduced(r + where(hi < least, V(0), lo)), pow2<V>(n >> 1), pow2<V>(n - (n >> 1))};
+// exp(hi + lo) as (1 + e) 2^n: w exp(hi + lo) = fma(w, e, w) 2^n is rounded once in the normal range and once more at most when
+// it is subnormal, and the rounding of hi does not reach it. hi <= 0, |lo| far below |hi|; scale() says which w.
+template <class V> struct ExpParts { V e; typename V::Bits n; };
+template <class V> BARACUDA_HD V exp_floor() { return V::kF32 ? -160 : -1400; }  // further than exp_reduce goes: a factor may lift the result from 0
+template <class V> BARACUDA_HD ExpParts<V> exp_parts(V hi) {
+  typename V::Bits n;
+  const V r = reduce_ln2(larger(exp_floor<V>(), hi), n).hi;
+  return {expm1_reduced(r), n};
 }
-template <class V> BARACUDA_HD V times(V w, ExpParts<V> p) { return fma(w, p.e, w) * p.a * p.b; }
+template <class V> BARACUDA_HD ExpParts<V> exp_parts(V hi, V lo) {
+  typename V::Bits n;
+  const V r = reduce_ln2(larger(exp_floor<V>(), hi), n).hi;
+  return {expm1_reduced(r + where(hi < exp_floor<V>(), V(0), lo)), n};
+}
+template <class V> BARACUDA_HD V times(V w, ExpParts<V> p) { return scale(fma(w, p.e, w), p.n); }
+template <class V> BARACUDA_HD V times_any(V w, ExpParts<V> p) {  // for any w; a subnormal result may be rounded twice
+  return fma(w, p.e, w) * pow2<V>(p.n >> 1) * pow2<V>(p.n - (p.n >> 1));
+}
 
 // exp(-z^2 / 2), the square in two words.
 template <class V> BARACUDA_HD ExpParts<V> normal_density(V z) {
@@ -44,10 +51,8 @@ template <class V> BARACUDA_HD V mills(V z) {
   const V d = z + kMillsShift<V>, t = (z - kMillsShift<V>) / d;
   return fma(t, fma(t, mills_higher(t), V(kMillsSecond<V>)), V(kMillsFirst<V>)) / d;
 }
-// w Phi(-(z + z_low)) as m a b, given exp(-(z + z_low)^2 / 2): sums and products that would cost half an ulp each carry a
-// second word.
-template <class V> struct Scaled { V m, a, b; };
-template <class V> BARACUDA_HD Scaled<V> scaled_tail(V w, V z, V z_low, ExpParts<V> g) {
+// w Phi(-(z + z_low)), given exp(-(z + z_low)^2 / 2): sums and products that would cost half an ulp each carry a second word.
+template <class V> BARACUDA_HD V scaled_tail(V w, V z, V z_low, ExpParts<V> g) {
   const double k = kMillsShift<V>, first = kMillsFirst<V>, second = kMillsSecond<V>;
   const double first_low = V::kF32 ? 0 : -0x1.565f5eebea41cp-55, second_low = V::kF32 ? 0 : 0x1.3174d50a816acp-55;
   const TwoWords<V> d = two_sum(z, V(k)), e = two_sum(z, V(-k));
@@ -56,9 +61,9 @@ template <class V> BARACUDA_HD Scaled<V> scaled_tail(V w, V z, V z_low, ExpParts
   const V h = mills_higher(t), q = fma(t, h, V(second)), q_low = fma(t, h, second - q) + second_low;
   const V p = fma(t, q, V(first)), p_low = fma(t, q_low, fma(t, q, first - p) + first_low) + t_low * fma(t, h, q);
   const V n = w * p, n_low = fma(-n, off, fma(w, p, -n) + w * p_low);
-  return {(n + fma(n, g.e, fma(n_low, g.e, n_low))) / d.hi, g.a, g.b};
+  return scale((n + fma(n, g.e, fma(n_low, g.e, n_low))) / d.hi, g.n);
 }
-template <class V> BARACUDA_HD Scaled<V> normal_tail(V z) { return scaled_tail(z, z, V(0), normal_density(z)); }  // z Phi(-z)
+template <class V> BARACUDA_HD V normal_tail(V z) { return scaled_tail(z, z, V(0), normal_density(z)); }  // z Phi(-z)
 
 template <class V> BARACUDA_HD ExpParts<V> exp_minus_square(V x) {
   const V s = x * x;
@@ -67,19 +72,18 @@ template <class V> BARACUDA_HD ExpParts<V> exp_minus_square(V x) {
 template <class V> BARACUDA_HD V erfc(V x) {  // 2 Phi(-sqrt(2) x), mirrored below 0
   const V a = clamp(abs(x), 0, 30), root = V::kF32 ? 0x1.6a09e6p0 : 0x1.6a09e667f3bcdp0;
   const V z = a * root, z_low = fma(a, root, -z) + a * V(V::kF32 ? 0x1.9fcef4p-26 : -0x1.bdd3413b26456p-54);
-  const Scaled<V> t = scaled_tail(V(2), z, z_low, exp_minus_square(a));
-  const V tail = t.m * t.a * t.b;
+  const V tail = scaled_tail(V(2), z, z_low, exp_minus_square(a));
   return where(a < 0.5, 1 - erf_near(x), where(x < 0, 2 - tail, tail));
 }
 
-// x / (1 + t) for x >= 0, x t / (1 + t) below, t = exponential(|x|): x times a sigmoid. What the sum 1 + t rounds away
-// goes into the exponential's part of the product; 1.5 - d / 2 is near enough to 1 / d for that.
+// x / (1 + t) for x >= 0, x t / (1 + t) below, t = exponential(|x|): x times a sigmoid. Most of what the sum 1 + t rounds away goes
+// into the longer product.
 template <class V, class E> BARACUDA_HD V times_sigmoid(V x, double most, E exponential) {
   const V z = clamp(abs(x), 0, most);
   const ExpParts<V> p = exponential(z);
-  const V t = times(V(1), p), d = 1 + t, off = ((1 - d) + t) * (1.5 - 0.5 * d);
-  const V y = where(x < 0, -fma(z, fma(-off, p.e, p.e - off), z), x) / d;
-  return where(x < 0, y * p.a * p.b, y);
+  const V t = times(V(1), p), d = 1 + t, off = (d - 1) - t;
+  const V y = where(x < 0, -fma(z, fma(off, p.e, p.e + off), z), x) / d;
+  return where(x < 0, scale(y, p.n), y);
 }
 
 // exp(-2 u), x >= 0, with u = sqrt(2 / pi) (x + 0.044715 x^3), the argument of gelu_tanh, in two words.

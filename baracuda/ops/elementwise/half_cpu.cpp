@@ -1,5 +1,5 @@
-// f16 and bf16 to f32 and back, dense, for one instruction set.
-#include "baracuda/math/element.hpp"
+// f16 and bf16 to f32 and back and their tables, dense, for one instruction set.
+#include "baracuda/math/look_up.hpp"
 #include "baracuda/ops/elementwise/elementwise_cpu.hpp"
 
 namespace baracuda {
@@ -19,7 +19,24 @@ template <class T> void narrow(const float* from, void* half, int64_t n) {
   for (; i + N <= n; i += N) store<T, N>(y + i, load<N>(from + i));
   for (; i < n; ++i) y[i] = from_float<T>(from[i]);
 }
+void look_up_halves(const void* table, const void* half, void* to, int64_t n) {
+  look_up(static_cast<const uint16_t*>(table), half, static_cast<uint16_t*>(to), n);
+}
+template <class T> void look_up_times(const void* table, const void* dy, const void* half, void* to, int64_t n) {
+  constexpr int N = kLanes<float>;
+  constexpr int64_t kBlock = 512;
+  const T *g = static_cast<const T*>(dy), *x = static_cast<const T*>(half);
+  T* y = static_cast<T*>(to);
+  alignas(64) float slope[kBlock];
+  for (int64_t first = 0; first < n; first += kBlock) {
+    const int64_t m = n - first < kBlock ? n - first : kBlock;
+    look_up(static_cast<const float*>(table), x + first, slope, m);
+    int64_t i = 0;
+    for (; i + N <= m; i += N) store<T, N>(y + first + i, load<N>(g + first + i) * load<N>(slope + i));
+    for (; i < m; ++i) store<T, 1>(y + first + i, load<1>(g + first + i) * load<1>(slope + i));
+  }
+}
 }  // namespace
-extern constexpr HalfKernels half_kernels = {{widen<f16>, widen<bf16>}, {narrow<f16>, narrow<bf16>}};
+extern constexpr HalfKernels half_kernels = {{widen<f16>, widen<bf16>}, {narrow<f16>, narrow<bf16>}, look_up_halves, {look_up_times<f16>, look_up_times<bf16>}};
 }  // namespace BARACUDA_ISA
 }  // namespace baracuda

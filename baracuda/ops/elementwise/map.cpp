@@ -1,11 +1,13 @@
 #include "baracuda/ops/elementwise/map.hpp"
 #include <algorithm>
 #include <cstring>
+#include "baracuda/host/move.hpp"
+#include "baracuda/host/past.hpp"
 
 namespace baracuda {
 namespace {
 
-constexpr int64_t kMost = 16;  // bytes of an element
+constexpr int64_t kMapBytes = kMapBlock * 16;  // of a block of the widest elements
 
 template <class T> void gather(T* to, const T* from, int64_t n, int64_t stride) {
   if (stride == 1) std::memcpy(to, from, size_t(n) * sizeof(T));
@@ -82,6 +84,11 @@ bool MapWalk::direct() const {
     if (!data[k] || w.inner_stride(k) != 1) return false;
   return w.rows == 1 || w.inner >= kMapBlock / 2;
 }
+bool MapWalk::past(int k, int inputs) const {
+  if (!dense[k] || size() < kPastCaches / bytes[k] || reinterpret_cast<uintptr_t>(data[k]) % 64) return false;
+  for (int j = 0; j < inputs; ++j) if (data[j] == data[k]) return false;
+  return w.rows == 1 || w.inner < kMapBlock / 2 || w.inner * bytes[k] % 64 == 0;  // every stretch begins at a line
+}
 int64_t MapWalk::offset(int k, int64_t i) const {
   if (dense[k]) return i;
   int64_t row = i / w.inner, at = i % w.inner * w.inner_stride(k);
@@ -133,27 +140,28 @@ void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const
   MapWalk walk;
   walk.init(shape, in, out);
   const int inputs = int(in.size());
-  const bool direct = walk.direct();
+  const auto copy_past = BARACUDA_ISA_PICK(move_kernels).copy_past;
+  bool past[kMapOperands] = {}, any_past = false;
+  int64_t step = walk.direct() ? INT64_MAX : kMapBlock;
+  for (int k = inputs; k < walk.operands; ++k) {
+    past[k] = walk.past(k, inputs);
+    any_past = any_past || past[k];
+    if (past[k]) step = std::min(step, walk.direct() ? kMapBytes / walk.bytes[k] : kMapBlock);
+  }
   parallel_for(walk.size(), kPiece, threads, [&](int64_t begin, int64_t end, int) {
+    alignas(64) char block[kMapOperands][kMapBytes];
     const void* x[kMapOperands];
     void* y[kMapOperands];
-    if (direct)
-      for (int64_t i = begin, n; i < end; i += n) {
-        n = walk.stretch(i, end - i);
-        for (int k = 0; k < inputs; ++k) x[k] = walk.fetch(k, i, n, nullptr, true);
-        for (int k = inputs; k < walk.operands; ++k) y[k - inputs] = walk.fetch(k, i, n, nullptr, false);
-        run(parameters, x, y, n);
-      }
-    else {
-      alignas(64) char block[kMapOperands][kMapBlock * kMost];
-      for (int64_t i = begin, n; i < end; i += n) {
-        n = walk.stretch(i, std::min(kMapBlock, end - i));
-        for (int k = 0; k < inputs; ++k) x[k] = walk.fetch(k, i, n, block[k], true);
-        for (int k = inputs; k < walk.operands; ++k) y[k - inputs] = walk.fetch(k, i, n, block[k], false);
-        run(parameters, x, y, n);
-        for (int k = inputs; k < walk.operands; ++k) walk.put(k, i, n, y[k - inputs]);
-      }
+    for (int64_t i = begin, n; i < end; i += n) {
+      n = walk.stretch(i, std::min(step, end - i));
+      for (int k = 0; k < inputs; ++k) x[k] = walk.fetch(k, i, n, block[k], true);
+      for (int k = inputs; k < walk.operands; ++k) y[k - inputs] = past[k] ? block[k] : walk.fetch(k, i, n, block[k], false);
+      run(parameters, x, y, n);
+      for (int k = inputs; k < walk.operands; ++k)
+        if (past[k]) copy_past(walk.data[k] + i * walk.bytes[k], block[k], n * walk.bytes[k]);
+        else walk.put(k, i, n, y[k - inputs]);
     }
+    if (any_past) past_fence();
   });
 }
 

@@ -33,6 +33,8 @@ struct MapWalk {
   int64_t size() const { return w.rows * w.inner; }
   // Every operand can be used in place for any stretch of a row.
   bool direct() const;
+  // Output k is larger than the caches, and can be written past them in stretches (host/past.hpp); it is none of the inputs.
+  bool past(int k, int inputs) const;
   // Elements of the walk from i on that a block may take.
   int64_t stretch(int64_t i, int64_t most) const {
     if (w.rows == 1 || w.inner < kMapBlock / 2) return most;

@@ -5,7 +5,7 @@
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
-#define BARACUDA_ENTRY(k) entry<elementwise::Unary<UnaryKind::k>>(),
+#define BARACUDA_ENTRY(k) entry<elementwise::Unary<UnaryKind::k>, true>(),
 constexpr ElementwiseEntry entries[] = {BARACUDA_UNARY_FUNCTION(BARACUDA_ENTRY)};
 #undef BARACUDA_ENTRY
 }  // namespace

@@ -1,6 +1,9 @@
 #include "baracuda/ops/gated/gated.hpp"
+#include <vector>
+#include "baracuda/host/half_table.hpp"
 #include "baracuda/host/past.hpp"
 #include "baracuda/host/strided.hpp"
+#include "baracuda/math/half.hpp"
 #include "baracuda/ops/gated/gated_cpu.hpp"
 
 namespace baracuda {
@@ -14,19 +17,20 @@ PrecisionGuarantee guarantee(const GatedDescriptor& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
 }
 template <int kIn, int kOut, class Table>
-void run_pieces(const GatedDescriptor& d, const TensorView* const (&in)[kIn], const TensorView* const (&out)[kOut], Table table, int threads) {
+void run_pieces(const GatedDescriptor& d, const TensorView* const (&in)[kIn], const TensorView* const (&out)[kOut], const Table& kernels,
+                const void* table, int threads) {
   const Strides* strides[kIn + kOut];
   for (int k = 0; k < kIn; ++k) strides[k] = &in[k]->strides;
   for (int k = 0; k < kOut; ++k) strides[kIn + k] = out[k]->absent() ? &in[0]->strides : &out[k]->strides;
   const auto walk = walk_of<kIn + kOut>(d.shape, strides);
   const int64_t size = int64_t(byte_size(d.dtype));
-  const auto kernel = table[d.dtype];
+  const auto kernel = kernels[d.dtype];
   bool past = true;
   for (const TensorView* y : out)
     for (const TensorView* x : in) past = past && (y->absent() || past_caches(*y, x->data));
   for_each_piece(walk, threads, [&](const int64_t (&at)[kIn + kOut], int64_t, int64_t n) {
     GatedPiece p{};
-    p.n = n, p.past = past;
+    p.n = n, p.past = past, p.table = table;
     for (int k = 0; k < kIn; ++k) p.in[k] = in[k]->template as<char>() + at[k] * size, p.in_stride[k] = walk.inner_stride(k);
     for (int k = 0; k < kOut; ++k)
       if (!out[k]->absent()) p.out[k] = out[k]->template as<char>() + at[kIn + k] * size, p.out_stride[k] = walk.inner_stride(kIn + k);
@@ -34,13 +38,37 @@ void run_pieces(const GatedDescriptor& d, const TensorView* const (&in)[kIn], co
   });
 }
 Status run_forward(const Launch<Gated>& l) {
-  run_pieces<2, 1>(l.desc, {&l.args.gate, &l.args.up}, {&l.args.y}, BARACUDA_ISA_PICK(gated_kernels).forward[int(l.desc.kind)], l.threads);
+  const GatedKernels& k = BARACUDA_ISA_PICK(gated_kernels);
+  run_pieces<2, 1>(l.desc, {&l.args.gate, &l.args.up}, {&l.args.y}, l.state ? k.forward_by_table : k.forward[int(l.desc.kind)], l.state, l.threads);
   return {};
 }
 Status run_backward(const Launch<GatedBackward>& l) {
+  const GatedKernels& k = BARACUDA_ISA_PICK(gated_kernels);
   run_pieces<3, 2>(l.desc, {&l.args.dy, &l.args.gate, &l.args.up}, {&l.args.dgate, &l.args.dup},
-                   BARACUDA_ISA_PICK(gated_kernels).backward[int(l.desc.kind)], l.threads);
+                   l.state ? k.backward_by_table : k.backward[int(l.desc.kind)], l.state, l.threads);
   return {};
+}
+
+// What a plan of a large half tensor keeps: act of all halves, or act and slope, by the loops of f32.
+template <bool kGradient> Result<PlanState> prepare(const Stream&, const GatedDescriptor& d, const PlanPreference&) {
+  if ((d.dtype != DType::f16 && d.dtype != DType::bf16) || d.kind == GatedKind::reglu || d.shape.numel() < kTableFrom) return PlanState();
+  return PlanState(half_table({2 + kGradient, uint64_t(d.kind), uint64_t(d.dtype)}, kGradient ? 8 : 4, [&](void* table) {
+    std::vector<float> x(kHalves), ones(kHalves, 1), act(kHalves), slope(kHalves);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = d.dtype == DType::f16 ? to_float(f16{uint16_t(i)}) : to_float(bf16{uint16_t(i)});
+    GatedPiece p{};
+    p.n = kHalves;
+    for (int64_t& s : p.in_stride) s = 1;
+    for (int64_t& s : p.out_stride) s = 1;
+    const GatedKernels& kernels = BARACUDA_ISA_PICK(gated_kernels);
+    if constexpr (!kGradient) {
+      p.in[0] = x.data(), p.in[1] = ones.data(), p.out[0] = table;
+      kernels.forward[int(d.kind)][DType::f32](p);
+    } else {
+      p.in[0] = p.in[2] = ones.data(), p.in[1] = x.data(), p.out[0] = slope.data(), p.out[1] = act.data();
+      kernels.backward[int(d.kind)][DType::f32](p);
+      for (size_t i = 0; i < x.size(); ++i) static_cast<ActSlope*>(table)[i] = {act[i], slope[i]};
+    }
+  }));
 }
 
 }  // namespace
@@ -53,7 +81,7 @@ Status Gated::check(const Descriptor& d, const Args& a) {
 }
 std::span<const Kernel<Gated>> Gated::kernels() {
   static constexpr Kernel<Gated> list[] = {
-      {.name = "gated.cpu.map", .launch = launch_all<Gated>(Floating{}, run_forward), .guarantee = guarantee}};
+      {.name = "gated.cpu.map", .launch = launch_all<Gated>(Floating{}, run_forward), .guarantee = guarantee, .prepare = prepare<false>}};
   return list;
 }
 
@@ -68,7 +96,7 @@ Status GatedBackward::check(const Descriptor& d, const Args& a) {
 }
 std::span<const Kernel<GatedBackward>> GatedBackward::kernels() {
   static constexpr Kernel<GatedBackward> list[] = {
-      {.name = "gated_backward.cpu.map", .launch = launch_all<GatedBackward>(Floating{}, run_backward), .guarantee = guarantee}};
+      {.name = "gated_backward.cpu.map", .launch = launch_all<GatedBackward>(Floating{}, run_backward), .guarantee = guarantee, .prepare = prepare<true>}};
   return list;
 }
 

@@ -1,7 +1,7 @@
 // y = act(gate) up; dgate = dy up act'(gate), dup = dy act(gate). Three streams forward, five backward; the floor is
-// memory bandwidth for f32 and f64, arithmetic (erf, exp) for halves. Blocks of 256 elements: a dense block is used where
+// memory bandwidth for f32 and f64, arithmetic (erf, exp) or the look-ups for halves. Blocks of 256 elements: a dense block is used where
 // it lies, a strided one or a tail goes through a buffer on the stack.
-#include "baracuda/math/element.hpp"
+#include "baracuda/math/look_up.hpp"
 #include "baracuda/ops/gated/gated_cpu.hpp"
 #include "baracuda/ops/gated/gated_math.hpp"
 
@@ -10,8 +10,10 @@ inline namespace BARACUDA_ISA {
 namespace {
 
 constexpr int kBlock = 256;
+using Halves = TypeList<f16, bf16>;
 
-template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& p, F f) {
+// begin(in) before each block, f(j, x, y) for its elements from j on.
+template <class T, int kIn, int kOut, class Begin, class F> void map_piece(const GatedPiece& p, Begin begin, F f) {
   constexpr int N = kLanes<Acc<T>>;
   alignas(64) T buffer[kIn + kOut][kBlock] = {};
   bool past[kOut];
@@ -30,11 +32,12 @@ template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& 
       out[k] = direct ? static_cast<T*>(p.out[k]) + i : buffer[kIn + k];
       past[k] = direct && p.past;
     }
+    begin(in);
     for (int j = 0; j < kBlock; j += N) {
       if (j >= m) break;
       Pack<Acc<T>, N> x[kIn], y[kOut];
       for (int k = 0; k < kIn; ++k) x[k] = load<N>(in[k] + j);
-      f(x, y);
+      f(j, x, y);
       for (int k = 0; k < kOut; ++k)
         if (past[k]) store_past<T, N>(out[k] + j, y[k]);
         else store<T, N>(out[k] + j, y[k]);
@@ -47,16 +50,45 @@ template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& 
   }
   if (p.past) store_past_fence();
 }
+template <int N, int... K> BARACUDA_HD void split(const ActSlope* p, Pack<float, N>& act, Pack<float, N>& slope, std::integer_sequence<int, K...>) {
+  Raw<float, N> a, b;
+  __builtin_memcpy(&a, p, sizeof a);
+  __builtin_memcpy(&b, p + N / 2, sizeof b);
+  act.v = __builtin_shufflevector(a, b, 2 * K...), slope.v = __builtin_shufflevector(a, b, (2 * K + 1)...);
+}
+template <int N> BARACUDA_HD void split(const ActSlope* p, Pack<float, N>& act, Pack<float, N>& slope) {
+  if constexpr (N == 1) act.v = p->act, slope.v = p->slope;
+  else split<N>(p, act, slope, std::make_integer_sequence<int, N>{});
+}
 template <class Act, class T> void forward(const GatedPiece& p) {
-  map_piece<T, 2, 1>(p, [](const auto* x, auto* y) { y[0] = gated::Gate<Act>::fwd(x[0], x[1]); });
+  map_piece<T, 2, 1>(p, [](auto&) {}, [](int, const auto* x, auto* y) { y[0] = gated::gate(Act::act(x[0]), x[1]); });
 }
 template <class Act, class T> void backward(const GatedPiece& p) {
-  map_piece<T, 3, 2>(p, [](const auto* x, auto* y) { gated::Gate<Act>::bwd(x[0], x[1], x[2], y[0], y[1]); });
+  map_piece<T, 3, 2>(p, [](auto&) {}, [](int, const auto* x, auto* y) {
+    gated::gate_gradient(x[0], x[2], Act::act(x[1]), Act::slope(x[1]), y[0], y[1]);
+  });
+}
+template <class T> void forward_by_table(const GatedPiece& p) {
+  alignas(64) float act[kBlock];
+  map_piece<T, 2, 1>(p, [&](auto& in) { look_up(static_cast<const float*>(p.table), in[0], act, kBlock); },
+                     [&](int j, const auto* x, auto* y) { y[0] = gated::gate(load<kLanes<float>>(act + j), x[1]); });
+}
+template <class T> void backward_by_table(const GatedPiece& p) {
+  constexpr int N = kLanes<float>;
+  alignas(64) ActSlope both[kBlock];
+  map_piece<T, 3, 2>(p, [&](auto& in) { look_up(static_cast<const ActSlope*>(p.table), in[1], both, kBlock); },
+                     [&](int j, const auto* x, auto* y) {
+    Pack<float, N> act, slope;
+    split<N>(both + j, act, slope);
+    gated::gate_gradient(x[0], x[2], act, slope, y[0], y[1]);
+  });
 }
 template <class... Act> constexpr GatedKernels make(gated::Acts<Act...>) {
   static_assert(sizeof...(Act) == kGatedKinds);
   return {{by_dtype<void (*)(const GatedPiece&)>(Floating{}, []<class T>() { return &forward<Act, T>; })...},
-          {by_dtype<void (*)(const GatedPiece&)>(Floating{}, []<class T>() { return &backward<Act, T>; })...}};
+          {by_dtype<void (*)(const GatedPiece&)>(Floating{}, []<class T>() { return &backward<Act, T>; })...},
+          by_dtype<void (*)(const GatedPiece&)>(Halves{}, []<class T>() { return &forward_by_table<T>; }),
+          by_dtype<void (*)(const GatedPiece&)>(Halves{}, []<class T>() { return &backward_by_table<T>; })};
 }
 
 }  // namespace

@@ -11,9 +11,12 @@ struct GatedPiece {
   void* out[2];           // forward: y; backward: dgate dup, null where not wanted
   int64_t in_stride[3], out_stride[2], n;
   bool past;              // write past the caches
+  const void* table;      // of a half's act, or of its act and slope, in f32
 };
+struct ActSlope { float act, slope; };
 struct GatedKernels {
   ByDType<void (*)(const GatedPiece&)> forward[kGatedKinds], backward[kGatedKinds];
+  ByDType<void (*)(const GatedPiece&)> forward_by_table, backward_by_table;  // f16, bf16
 };
 BARACUDA_ISA_TABLE(GatedKernels, gated_kernels)
 

@@ -1,0 +1,16 @@
+#pragma once
+// Tables of a function of one f16 or bf16: all 65536 results, made by the formula's own loop, so that a result is the same bits
+// whether it was computed or looked up (math/look_up.hpp). For tensors so large that making one does not show.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace baracuda {
+
+inline constexpr int64_t kHalves = 65536, kTableFrom = int64_t(1) << 20;  // elements of a tensor from which on a table is made
+
+// The table of that key, of kHalves elements of `bytes`: made by `fill` unless a plan has it already, and kept while one does.
+std::shared_ptr<const void> half_table(const std::vector<uint64_t>& key, int bytes, const std::function<void(void*)>& fill);
+
+}  // namespace baracuda
