@@ -90,6 +90,29 @@ Path smoothed(std::span<const float> y, const Axis& ax, const Axis& ay) {
   return path;
 }
 
+// A white page of the width kWidth with a title; what is put on it follows.
+class Page {
+ public:
+  Page(double height, double left, std::string_view title, std::string_view subtitle) {
+    put(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" width="{}" height="{}" font-family="sans-serif" font-size="13" fill="#333">)",
+        kWidth, height, kWidth, height);
+    put(R"(<rect width="100%" height="100%" fill="white"/>)");
+    put(R"(<text x="{}" y="30" font-size="18" font-weight="bold">{}</text>)", left, escaped(title));
+    put(R"(<text x="{}" y="52" fill="#666">{}</text>)", left, escaped(subtitle));
+  }
+  template <class... A> void put(fmt::format_string<A...> f, A&&... a) {
+    fmt::format_to(std::back_inserter(svg_), f, std::forward<A>(a)...);
+    svg_ += '\n';
+  }
+  void legend(double x, double y, std::string_view mark, std::string_view label) {
+    put(R"svg(<g transform="translate({} {})">{}<text x="38" y="4.5">{}</text></g>)svg", x, y, mark, label);
+  }
+  std::string done() { return std::move(svg_) + "</svg>\n"; }
+
+ private:
+  std::string svg_;
+};
+
 }  // namespace
 
 std::vector<double> nice_ticks(double low, double high, int most) {
@@ -115,44 +138,55 @@ std::string loss_chart_svg(const LossChart& chart) {
   const Axis ax{0, std::max<double>(1, double(chart.losses.size())), kLeft, kRight};
   const Axis ay{y.low - margin, y.high + margin, kBottom, kTop};
 
-  std::string svg;
-  const auto put = [&]<class... A>(fmt::format_string<A...> f, A&&... a) {
-    fmt::format_to(std::back_inserter(svg), f, std::forward<A>(a)...);
-    svg += '\n';
-  };
-  put(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" width="{}" height="{}" font-family="sans-serif" font-size="13" fill="#333">)",
-      kWidth, kHeight, kWidth, kHeight);
-  put(R"(<rect width="100%" height="100%" fill="white"/>)");
-  put(R"(<text x="{}" y="30" font-size="18" font-weight="bold">{}</text>)", kLeft, escaped(chart.title));
-  put(R"(<text x="{}" y="52" fill="#666">{}</text>)", kLeft, escaped(chart.subtitle));
+  Page page(kHeight, kLeft, chart.title, chart.subtitle);
   for (const double t : nice_ticks(ay.low, ay.high, 8)) {
-    put(R"(<line x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}" stroke="#e4e4e4"/>)", kLeft, kRight, ay.at(t), ay.at(t));
-    put(R"(<text x="{}" y="{:.1f}" text-anchor="end">{:.6g}</text>)", kLeft - 8, ay.at(t) + 4.5, t);
+    page.put(R"(<line x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}" stroke="#e4e4e4"/>)", kLeft, kRight, ay.at(t), ay.at(t));
+    page.put(R"(<text x="{}" y="{:.1f}" text-anchor="end">{:.6g}</text>)", kLeft - 8, ay.at(t) + 4.5, t);
   }
   for (const double t : nice_ticks(ax.low, ax.high, 10)) {
-    put(R"(<line x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}" stroke="#999"/>)", ax.at(t), ax.at(t), kBottom, kBottom + 5);
-    put(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{:.10g}</text>)", ax.at(t), kBottom + 20, t);
+    page.put(R"(<line x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}" stroke="#999"/>)", ax.at(t), ax.at(t), kBottom, kBottom + 5);
+    page.put(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{:.10g}</text>)", ax.at(t), kBottom + 20, t);
   }
-  put(R"(<path d="M{} {}V{}H{}" fill="none" stroke="#999"/>)", kLeft, kTop, kBottom, kRight);
-  put(R"(<text x="{}" y="{}" text-anchor="middle">step</text>)", (kLeft + kRight) / 2, kBottom + 44);
-  put(R"svg(<text transform="translate(22 {}) rotate(-90)" text-anchor="middle">{}</text>)svg", (kTop + kBottom) / 2, escaped(chart.y_label));
+  page.put(R"(<path d="M{} {}V{}H{}" fill="none" stroke="#999"/>)", kLeft, kTop, kBottom, kRight);
+  page.put(R"(<text x="{}" y="{}" text-anchor="middle">step</text>)", (kLeft + kRight) / 2, kBottom + 44);
+  page.put(R"svg(<text transform="translate(22 {}) rotate(-90)" text-anchor="middle">{}</text>)svg", (kTop + kBottom) / 2, escaped(chart.y_label));
 
-  put(R"(<path d="{}" fill="none" stroke="#9ec5ea" stroke-width="1" stroke-linejoin="round"/>)", thinned(chart.losses, ax, ay).d());
-  put(R"(<path d="{}" fill="none" stroke="#12559c" stroke-width="2.2" stroke-linejoin="round"/>)", smoothed(chart.losses, ax, ay).d());
+  page.put(R"(<path d="{}" fill="none" stroke="#9ec5ea" stroke-width="1" stroke-linejoin="round"/>)", thinned(chart.losses, ax, ay).d());
+  page.put(R"(<path d="{}" fill="none" stroke="#12559c" stroke-width="2.2" stroke-linejoin="round"/>)", smoothed(chart.losses, ax, ay).d());
   for (const HeldOut& h : chart.held_out)
-    if (std::isfinite(h.loss)) put(R"(<circle cx="{:.1f}" cy="{:.1f}" r="4.5" fill="#d95f02"/>)", ax.at(h.step), ay.at(h.loss));
+    if (std::isfinite(h.loss)) page.put(R"(<circle cx="{:.1f}" cy="{:.1f}" r="4.5" fill="#d95f02"/>)", ax.at(h.step), ay.at(h.loss));
 
-  const double x = kRight - 190;
-  double row = kTop + 14;
-  const auto legend = [&](const std::string& mark, const char* label) {
-    put(R"svg(<g transform="translate({} {})">{}<text x="38" y="4.5">{}</text></g>)svg", x, row, mark, label);
-    row += 20;
-  };
-  legend(R"(<path d="M0 0H30" stroke="#9ec5ea"/>)", "each step");
-  legend(R"(<path d="M0 0H30" stroke="#12559c" stroke-width="2.2"/>)", "running mean");
-  if (!chart.held_out.empty()) legend(R"(<circle cx="15" cy="0" r="4.5" fill="#d95f02"/>)", "held-out text");
-  svg += "</svg>\n";
-  return svg;
+  page.legend(kRight - 190, kTop + 14, R"(<path d="M0 0H30" stroke="#9ec5ea"/>)", "each step");
+  page.legend(kRight - 190, kTop + 34, R"(<path d="M0 0H30" stroke="#12559c" stroke-width="2.2"/>)", "running mean");
+  if (!chart.held_out.empty()) page.legend(kRight - 190, kTop + 54, R"(<circle cx="15" cy="0" r="4.5" fill="#d95f02"/>)", "held-out text");
+  return page.done();
+}
+
+std::string bar_chart_svg(const BarChart& chart) {
+  constexpr double kRow = 30, kBar = 16;
+  size_t longest = 0;
+  Range range;
+  for (const Bar& b : chart.bars) longest = std::max(longest, b.label.size()), range.add(b.value), range.add(b.mark);
+  const double left = std::min(24 + 8 * double(longest), 420.0), right = kWidth - 180, bottom = kTop + 40 + kRow * double(chart.bars.size());
+  const Axis ax{0, range.high > 0 ? range.high : 1, left, right};
+  Page page(bottom + 62, 24, chart.title, chart.subtitle);
+  for (const double t : nice_ticks(ax.low, ax.high, 8)) {
+    page.put(R"(<line x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}" stroke="#e4e4e4"/>)", ax.at(t), kTop + 32, bottom);
+    page.put(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{:.6g}</text>)", ax.at(t), bottom + 20, t);
+  }
+  page.put(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>)", (left + right) / 2, bottom + 44, escaped(chart.x_label));
+  double y = kTop + 40;
+  for (const Bar& b : chart.bars) {
+    const double value = std::isfinite(b.value) ? std::max(0.0, b.value) : 0;
+    page.put(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", left - 8, y + kBar - 3, escaped(b.label));
+    page.put(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{}" fill="#9ec5ea"/>)", left, y, ax.at(value) - left, kBar);
+    if (std::isfinite(b.mark) && b.mark >= 0) page.put(R"(<path d="M{:.1f} {:.1f}V{:.1f}" stroke="#d95f02" stroke-width="2"/>)", ax.at(b.mark), y - 4, y + kBar + 4);
+    page.put(R"(<text x="{}" y="{:.1f}" fill="#666">{}</text>)", right + 12, y + kBar - 3, escaped(b.note));
+    y += kRow;
+  }
+  page.legend(left, kTop + 14, R"(<path d="M0 0H30" stroke="#9ec5ea" stroke-width="10"/>)", escaped(chart.value_label));
+  page.legend(left + 200, kTop + 14, R"(<path d="M15 -8V8" stroke="#d95f02" stroke-width="2"/>)", escaped(chart.mark_label));
+  return page.done();
 }
 
 }  // namespace baracuda::cli

@@ -1,6 +1,7 @@
 #pragma once
-// A loss curve as a self-contained SVG picture: axes with ticks and labels, every step as a pale line, its running mean
-// as a dark one, held-out losses as dots.
+// Self-contained SVG pictures, axes with round ticks and labels. A loss curve: every step as a pale line, its running mean
+// as a dark one, held-out losses as dots. A bar chart: a row per case, its value as a bar, another value to hold it against as a
+// line across the row.
 #include <span>
 #include <string>
 #include <vector>
@@ -18,5 +19,16 @@ struct LossChart {
   std::span<const HeldOut> held_out = {};
 };
 std::string loss_chart_svg(const LossChart& chart);
+
+struct Bar {
+  std::string label;       // in front
+  double value, mark;      // not finite or negative: not drawn
+  std::string note;        // behind
+};
+struct BarChart {
+  std::string title, subtitle, x_label, value_label, mark_label;  // any text; escaped here
+  std::span<const Bar> bars;
+};
+std::string bar_chart_svg(const BarChart& chart);
 
 }  // namespace baracuda::cli

@@ -34,6 +34,26 @@ TEST(LossChart, is_well_formed_for_any_losses) {
   }
 }
 
+TEST(BarChart, is_well_formed_for_any_bars) {
+  const Bar bars[] = {{"m=1 & n=2", 3, 12, "0.25 of copy"}, {"<none>", NAN, INFINITY, ""}, {"less than nothing", -1, -2, ""}, {std::string(200, 'x'), 0, 0, "far"}};
+  for (const size_t n : {size_t(0), size_t(1), std::size(bars)}) {
+    const std::string svg = bar_chart_svg({"a < b", "sub", "GB/s", "plan", "copy", std::span(bars, n)});
+    EXPECT_TRUE(svg.starts_with("<svg "));
+    EXPECT_TRUE(svg.ends_with("</svg>\n"));
+    for (const char* never : {"nan", "inf", "<none>", "width=\"-"}) EXPECT_EQ(svg.find(never), std::string::npos) << never;
+    EXPECT_NE(svg.find("a &lt; b"), std::string::npos);
+    EXPECT_EQ(svg.find("m=1 &amp; n=2") != std::string::npos, n > 0);
+  }
+}
+TEST(BarChart, bars_and_marks_are_to_scale) {
+  const Bar bars[] = {{"a", 10, 20, ""}, {"b", 5, 20, ""}};
+  const std::string svg = bar_chart_svg({"", "", "GB/s", "plan", "copy", bars});
+  std::vector<double> widths;
+  for (size_t at = 0; (at = svg.find("<rect x=", at)) != std::string::npos; ++at) widths.push_back(std::stod(svg.substr(svg.find("width=\"", at) + 7)));
+  ASSERT_EQ(widths.size(), 2u);
+  EXPECT_NEAR(widths[0], 2 * widths[1], 0.2);
+}
+
 TEST(LossChart, keeps_a_single_spike_when_thinning) {
   std::vector<float> losses(50000, 1.f);
   losses[31234] = 9;

@@ -27,6 +27,7 @@ std::function<int()> explain_command(CLI::App& app);
 std::function<int()> doctor_command(CLI::App& app);
 std::function<int()> run_command(CLI::App& app);
 std::function<int()> verify_command(CLI::App& app);
+std::function<int()> bench_command(CLI::App& app);
 std::function<int()> train_command(CLI::App& app);
 
 }  // namespace baracuda::cli

@@ -13,6 +13,7 @@ constexpr struct { const char* name; const char* help; Setup setup; } kCommands[
     {"explain", "Show which kernel a descriptor gets, its workspace and guarantee, and why not the others", explain_command},
     {"run", "Run one op on tensors from .npy and .safetensors files", run_command},
     {"verify", "Compare an op with its own f64 kernel, in units in the last place", verify_command},
+    {"bench", "Time one op beside a copy of as many bytes: table, JSON, picture", bench_command},
     {"doctor", "Check this machine and this build", doctor_command},
 #if defined(BARACUDA_TRAIN)
     {"train", "Train a Llama-style language model on a text, on plans alone", train_command},

@@ -2,10 +2,9 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
-#include <optional>
-#include "baracuda/io/npy.hpp"
 #include "baracuda/math/half.hpp"
 #include "cli/command.hpp"
+#include "cli/made_plan.hpp"
 #include "cli/words.hpp"
 
 namespace baracuda::cli {
@@ -21,24 +20,6 @@ double read(const TensorView& v, int64_t i) {
     default: return v.as<double>()[i];
   }
 }
-// A value in [-1, 1) that every one of the dtypes holds exactly.
-double value(uint64_t& state) {
-  uint64_t z = state += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return double(int64_t((z ^ (z >> 31)) >> 56) - 128) / 128;
-}
-bool real(DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64; }
-void write(const TensorView& v, int64_t i, double x) {
-  if (v.dtype == DType::f64) v.as<double>()[i] = x;
-  else if (v.dtype == DType::f32) v.as<float>()[i] = float(x);
-  else if (v.dtype == DType::f16) v.as<f16>()[i] = from_double<f16>(x);
-  else if (v.dtype == DType::bf16) v.as<bf16>()[i] = from_double<bf16>(x);
-  else {  // indices and the like: 0 or 1
-    const uint64_t one = x >= 0;
-    std::memcpy(v.as<char>() + i * int64_t(byte_size(v.dtype)), &one, byte_size(v.dtype));  // little-endian
-  }
-}
 // One unit in the last place of dtype t at magnitude |x|.
 double ulp(DType t, double x) {
   const int digits = t == DType::f16 ? 11 : t == DType::bf16 ? 8 : t == DType::f32 ? 24 : 53;
@@ -46,39 +27,14 @@ double ulp(DType t, double x) {
   return std::ldexp(1.0, std::max(x == 0 ? least : std::ilogb(x), least) - (digits - 1));
 }
 
-struct Side {  // a plan and its tensors
-  std::shared_ptr<const AnyPlan> plan;
-  std::vector<Argument> arguments;
-  std::vector<std::optional<io::HostTensor>> tensors;
-  std::vector<TensorView> views;
-  Status run() {
-    std::vector<ArgValue> args;
-    for (size_t i = 0; i < arguments.size(); ++i)
-      if (tensors[i]) args.push_back({arguments[i].info.name, {&views[i], 1}, {}});
-    ScratchArena scratch;
-    BARACUDA_TRY_ASSIGN(workspace, scratch.get(plan->workspace_size()));
-    return plan->run(Stream::cpu(), workspace, args);
-  }
-};
-Result<Side> make_side(const OpInfo& op, std::span<const KeyValue> settings) {
-  Side s;
-  BARACUDA_TRY_ASSIGN(plan, op.select(Stream::cpu(), settings, {}));
-  BARACUDA_TRY_ASSIGN(arguments, plan->arguments());
-  s.plan = plan, s.arguments = arguments;
-  s.views.resize(arguments.size());
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const Argument& a = arguments[i];
-    s.tensors.emplace_back();
-    if (!a.tensor() || a.presence != Argument::Presence::required) continue;
-    BARACUDA_TRY_ASSIGN(t, io::HostTensor::make(a.dtype.value_or(DType::f32), a.shape.value_or(Shape{256})));
-    s.tensors.back() = std::move(t);
-    s.views[i] = s.tensors.back()->view();
-  }
-  return s;
+Status run(const MadePlan& made) {
+  ScratchArena scratch;
+  BARACUDA_TRY_ASSIGN(workspace, scratch.get(made.plan->workspace_size()));
+  return made.plan->run(Stream::cpu(), workspace, made.args());
 }
 Status compare(const TensorView& got, const TensorView& want, std::string_view arg) {
   const int64_t n = got.numel();
-  if (!real(got.dtype) || !real(want.dtype)) {
+  if (!is_real(got.dtype) || !is_real(want.dtype)) {
     int64_t other = 0;
     const size_t size = byte_size(got.dtype);
     if (got.dtype != want.dtype) return {Code::unsupported, text(arg, " is ", got.dtype, ", the reference ", want.dtype)};
@@ -109,16 +65,16 @@ Status verify(const Options& o, const std::vector<std::string>& rest) {
   BARACUDA_TRY_ASSIGN(words, split_words(rest));
   std::vector<KeyValue> settings;
   for (const Word& w : words) settings.push_back({w.name, w.value});
-  BARACUDA_TRY_ASSIGN(ours, make_side(*op, settings));
+  BARACUDA_TRY_ASSIGN(ours, make_plan(*op, settings, {}, Shape{256}));
   std::vector<KeyValue> in_f64 = settings;
   for (const FieldInfo& f : op->fields()) {
     if (f.type != "dtype") continue;
     DType given = DType::count;
     for (const KeyValue& s : settings)
       if (s.key == f.name && s.value != "none") BARACUDA_TRY(parse_value(f.name, s.value, given));
-    if (f.name == "dtype" || real(given)) in_f64.push_back({f.name, "f64"});
+    if (f.name == "dtype" || is_real(given)) in_f64.push_back({f.name, "f64"});
   }
-  Result<Side> reference = make_side(*op, in_f64);
+  Result<MadePlan> reference = make_plan(*op, in_f64, {}, Shape{256});
   if (!reference.ok()) return {reference.status().code(), text("no reference: ", reference.status().message())};
   uint64_t state = o.seed;
   for (size_t i = 0; i < ours.arguments.size(); ++i) {
@@ -126,12 +82,12 @@ Status verify(const Options& o, const std::vector<std::string>& rest) {
     const Role role = ours.arguments[i].info.role;
     if (!ours.tensors[i] || role == Role::out || role == Role::optional_out) continue;
     for (int64_t k = 0; k < ours.views[i].numel(); ++k) {
-      const double x = value(state);
-      write(ours.views[i], k, x), write(reference->views[i], k, x);
+      const double x = next_value(state);
+      write_value(ours.views[i], k, x), write_value(reference->views[i], k, x);
     }
   }
-  BARACUDA_TRY(ours.run());
-  BARACUDA_TRY(reference->run());
+  BARACUDA_TRY(run(ours));
+  BARACUDA_TRY(run(*reference));
   fmt::print("{} {}\nkernel    {}\nreference {}, the f64 kernel of the same op (not an independent one)\n", op->name, ours.plan->descriptor(),
              ours.plan->sku().kernel, reference->plan->sku().kernel);
   for (size_t i = 0; i < ours.arguments.size(); ++i)

@@ -1,5 +1,5 @@
 #pragma once
-// What `run` and `verify` take behind the op: field=value or --name value, where name is a field or an argument.
+// What `run`, `verify` and `bench` take behind the op: field=value or --name value, where name is a field or an argument.
 #include <string>
 #include <vector>
 #include "baracuda/core/registry.hpp"

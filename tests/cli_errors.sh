@@ -37,11 +37,21 @@ refused "has no such output" run unary shape=2 -o z=z.npy
 refused "x is missing" run unary shape=2
 refused "no reference" verify alibi_slopes heads=2
 refused "no field 'sahpe'" verify gated sahpe=2
+refused "no op 'nothing'" bench nothing
+refused "no field 'sahpe'" bench gated sahpe=2
+refused "one of swiglu" bench gated shape=4 kind=reglu,swish
+refused "the preference requires kernel gated.cpu.fast" bench gated shape=4 --require-kernel gated.cpu.fast
+refused "no/such/folder" bench gated shape=4 --json no/such/folder/x.json
+refused "repeats" bench gated shape=4 --repeats 0
+works bench gated shape=4 dtype=f32,bf16 --seconds 0
+works bench concat shape=3,4 --seconds 0
+works bench adamw --seconds 0 --repeats 1 --elements 1000
 works verify gated shape=33,5 dtype=bf16
 works verify unary --kind exp --shape 100
 works verify gemm m=3 n=4 k=5 dtype=f16
 works run random_uniform shape=3 --seed 5
 works run --help
+works bench --help
 works ops
 works ops --json
 works ops gated

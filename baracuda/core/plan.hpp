@@ -14,7 +14,7 @@
 //   validate(Descriptor) -> Status     everything that can be known before there is data
 //   check(Descriptor, Args) -> Status  shapes and dtypes of the arguments; presence, device and alignment come before
 //   kernels() -> span<const Kernel<Op>>    CPU rows, best first; the CUDA half brings its own list
-// and optionally aux_dtype, layout, epilogue of a Descriptor, for the sku.
+// and optionally aux_dtype, layout, epilogue of a Descriptor, for the sku, and flops, for benchmarks.
 #include <mutex>
 #include <span>
 #include <unordered_map>

@@ -72,6 +72,7 @@ class AnyPlan {
   Result<std::vector<Argument>> arguments() const;
   virtual std::string descriptor() const = 0;
   virtual KernelSku sku() const = 0;
+  virtual double flops() const = 0;  // additions and multiplications of one run; 0 where the op does not tell
   virtual uint64_t workspace_size() const = 0;
   virtual std::vector<WorkspaceItem> workspace_items() const = 0;
   virtual Status can_implement(std::span<const ArgValue> args) const = 0;
@@ -129,6 +130,10 @@ template <class Op> class AnyPlanOf final : public AnyPlan {
   std::vector<ArgInfo> args() const override { return arg_infos<Op>(); }
   std::string descriptor() const override { return describe(plan_.descriptor()); }
   KernelSku sku() const override { return plan_.sku(); }
+  double flops() const override {
+    if constexpr (requires { Op::flops(plan_.descriptor()); }) return Op::flops(plan_.descriptor());
+    else return 0;
+  }
   uint64_t workspace_size() const override { return plan_.workspace_size(); }
   std::vector<WorkspaceItem> workspace_items() const override { return plan_.workspace_items(); }
   Status can_implement(std::span<const ArgValue> values) const override {

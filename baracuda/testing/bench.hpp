@@ -8,13 +8,10 @@
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <functional>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 #include "baracuda/core/plan.hpp"
+#include "baracuda/host/timing.hpp"
 #include "baracuda/testing/tensor.hpp"
 
 namespace baracuda::testing {
@@ -48,17 +45,6 @@ class Buffer {
   uint64_t bytes_;
 };
 
-inline double seconds(auto&& f) {
-  const auto t0 = std::chrono::steady_clock::now();
-  f();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
-}
-inline double median(std::vector<double> v) {
-  if (v.empty()) return 0;
-  std::nth_element(v.begin(), v.begin() + std::ptrdiff_t(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
-
 // What a plan is held against: `run` does `work` bytes or flops. Without `run` there is none.
 struct Floor {
   const char *rate, *quotient;  // the counters: "bytes/s" and "of_copy"
@@ -66,25 +52,11 @@ struct Floor {
   std::function<void()> run;
 };
 
-// A copy that moves `bytes`, half of them read and half written past the caches, by the team in pieces of 256 KiB.
+// A copy that moves `bytes`, half of them read and half written past the caches.
 inline Floor copy_floor(double bytes) {
-  constexpr int64_t kPiece = 256 << 10;
   const int64_t n = std::max<int64_t>(64, int64_t(bytes / 2) / 64 * 64);
   const auto from = std::make_shared<Buffer>(DType::u8, Shape{n}), to = std::make_shared<Buffer>(DType::u8, Shape{n});
-  return {"bytes/s", "of_copy", 2.0 * double(n), [from, to, n] {
-    parallel_for((n + kPiece - 1) / kPiece, 1, threads(), [&](int64_t begin, int64_t end, int) {
-      const int64_t first = begin * kPiece, last = std::min(end * kPiece, n);
-#if defined(__SSE2__)
-      const auto* x = reinterpret_cast<const __m128i*>(from->view().as<char>());
-      auto* y = reinterpret_cast<__m128i*>(to->view().as<char>());
-      for (int64_t i = first / 16; i < last / 16; i += 4)
-        for (int j = 0; j < 4; ++j) _mm_stream_si128(y + i + j, _mm_load_si128(x + i + j));
-      _mm_sfence();
-#else
-      std::memcpy(to->view().as<char>() + first, from->view().as<char>() + first, size_t(last - first));
-#endif
-    });
-  }};
+  return {"bytes/s", "of_copy", 2.0 * double(n), [from, to, n] { copy_past_caches(from->view().data, to->view().data, n); }};
 }
 
 // Times `run`, which does `work`, in turn with the floor; after three runs the floor rests while it has taken more time.

@@ -46,7 +46,7 @@ Status fill(Replay& r, std::string_view op) {
 Family copy_family() {
   static const Entry entries[] = {{"positive", cast}, {"clone", cast}, {"contiguous", cast}, {"to", cast},         {"half", cast},
                                   {"bfloat16", cast}, {"float", cast}, {"double", cast},     {"fill", fill},       {"zero_", fill},
-                                  {"zeros_like", fill}, {"ones_like", fill}, {"full_like", fill}};
+                                  {"zeros_like", fill}, {"ones_like", fill}, {"full_like", fill},     {"lax.device_put", cast}, {"lax.stop_gradient", cast}};
   return {.adapters = entries};
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include "baracuda/ops/copy/copy.hpp"
 #include "baracuda/ops/elementwise/elementwise.hpp"
@@ -130,13 +131,63 @@ Status linear(Replay& r, std::string_view) {
   return matrices(r, x, weight, rows, row(*weight), 1, bias, 1, true, bias != nullptr);
 }
 
+// The view's axes in another order.
+TensorView ordered(const TensorView& v, const std::vector<int>& axes) {
+  TensorView y = v;
+  for (size_t i = 0; i < axes.size(); ++i) y.shape[int(i)] = v.shape[axes[i]], y.strides[int(i)] = v.strides[axes[i]];
+  return y;
+}
+// Axes [contracted of a, of b], [batch of a, of b]; the result has the batch axes, a's others, b's others.
+Status dot_general(Replay& r, std::string_view) {
+  const Json& axes = *r.argument(9, "dimension_numbers");
+  const Held* operands[2] = {r.input(), r.tensor(0, "")};
+  TensorView views[2];
+  std::vector<Tensor> dense;
+  int64_t batch = 1, free[2] = {1, 1}, k = 1;
+  for (size_t side : {size_t(0), size_t(1)}) {
+    const TensorView& v = *operands[side];
+    const auto contracted = axes[0][side].get<std::vector<int>>(), shared = axes[1][side].get<std::vector<int>>();
+    std::vector<int> order = shared, others;
+    for (int i = 0; i < v.shape.rank; ++i)
+      if (std::count(contracted.begin(), contracted.end(), i) + std::count(shared.begin(), shared.end(), i) == 0) others.push_back(i);
+    order.insert(order.end(), side ? contracted.begin() : others.begin(), side ? contracted.end() : others.end());
+    order.insert(order.end(), side ? others.begin() : contracted.begin(), side ? others.end() : contracted.end());
+    batch = k = 1;
+    for (int i : shared) batch *= v.shape[i];
+    for (int i : contracted) k *= v.shape[i];
+    for (int i : others) free[side] *= v.shape[i];
+    views[side] = ordered(v, order);
+    dense.emplace_back(v.dtype, views[side].shape);
+    BARACUDA_TRY(run_plan<Copy>({v.dtype, views[side].shape}, {.x = views[side], .y = dense.back()}));
+  }
+  const int64_t m = free[0], n = free[1];
+  Tensor c(r.out_dtype(), {batch, m, n});
+  BARACUDA_TRY(product(reshaped(dense[0], {batch, m, k}), reshaped(dense[1], {batch, k, n}), c));
+  r.output(0, c);
+  r.judge = {.ulps = 1, .terms = double(k)};
+  const Values a = values_of(views[0]), b = values_of(views[1]);
+  r.reference = [=](const Inputs&) {
+    Numbers sums;
+    for (int64_t at = 0; at < batch * m * n; ++at) {
+      double sum = 0, scale = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        const double term = a[size_t(at / n * k + i)] * b[size_t((at / (m * n) * k + i) * n + at % n)];
+        sum += term, scale += std::fabs(term);
+      }
+      sums.y.push_back(sum), sums.scale.push_back(scale);
+    }
+    return sums;
+  };
+  return {};
+}
+
 }  // namespace
 
 Family gemm_family() {
   static const Entry entries[] = {{"mm", matmul},          {"bmm", matmul},        {"matmul", matmul},  {"__rmatmul__", matmul}, {"mv", matmul},
                                   {"dot", matmul},         {"vdot", matmul},       {"outer", outer},    {"addmm", add_product},
                                   {"addmm.decomposed", add_product}, {"baddbmm", add_product}, {"addmv", add_product}, {"addr", add_product},
-                                  {"nn.functional.linear", linear}};
+                                  {"nn.functional.linear", linear}, {"lax.dot_general", dot_general}};
   return {.adapters = entries};
 }
 

@@ -140,6 +140,25 @@ TEST(Golden, tables_name_samples) {
   }
 }
 
+// Operators and samples that a build of every family replays, by kind: raised with what is added, never lowered.
+TEST(Golden, counts_do_not_fall) {
+#if !defined(BARACUDA_GOLDEN_ALL)
+  GTEST_SKIP() << "this build has not every family";
+#endif
+  constexpr struct { const char* kind; size_t operators, samples; } kLeast[] = {{"f32", 168, 931}, {"bf16", 168, 931}, {"lax", 3, 71}, {"errors", 53, 24}};
+  for (const auto& least : kLeast) {
+    size_t operators = 0, replayed = 0;
+    for (const auto& [family, f] : families())
+      for (const auto& [op, list] : samples(family + "_" + least.kind)->ops().items()) {
+        ++operators;
+        for (int i = 0; i < int(list.size()); ++i) replayed += reason(std::string_view(least.kind) == "errors" ? f.declined_errors : f.declined, op, i).empty();
+      }
+    EXPECT_GE(operators, least.operators) << least.kind;
+    EXPECT_GE(replayed, least.samples) << least.kind;
+    std::printf("%s: %zu operators, %zu samples\n", least.kind, operators, replayed);
+  }
+}
+
 // The judge sees a wrong element, a missing result, a changed input, and PyTorch's value where it is right.
 TEST(Golden, judge_sees_mistakes) {
   if (!families().count("elementwise")) GTEST_SKIP() << "this build has no elementwise family";

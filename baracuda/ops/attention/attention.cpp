@@ -195,6 +195,21 @@ Status run_forward(const Launch<Forward>& l) {
 }  // namespace attention
 
 Status FlashSdpa::validate(const Descriptor& d) { return attention::validate(name, d); }
+namespace {
+// Pairs of a query and a key that it sees; 0 where only the run knows.
+double visible_pairs(const SdpaDescriptor& d) {
+  const int64_t shift = d.align == CausalAlign::top_left ? 0 : d.k_len - d.q_len, far = d.q_len + d.k_len, right = d.causal ? 0 : d.window_right;
+  double pairs = 0;
+  for (int64_t i = 0; i < d.q_len && !d.varlen; ++i) {
+    const int64_t first = d.window_left < 0 ? 0 : std::max<int64_t>(0, i + shift - std::min(d.window_left, far));
+    const int64_t end = right < 0 ? d.k_len : std::min(d.k_len, i + shift + std::min(right, far) + 1);
+    pairs += double(std::max<int64_t>(0, end - first));
+  }
+  return pairs * double(d.batch) * double(d.heads);
+}
+}  // namespace
+double FlashSdpa::flops(const Descriptor& d) { return 2 * visible_pairs(d) * double(d.head_dim + d.dv()); }
+double FlashSdpaBackward::flops(const Descriptor& d) { return visible_pairs(d) * double(6 * d.head_dim + 4 * d.dv()); }
 Status FlashSdpa::check(const Descriptor& d, const Args& a) {
   using namespace attention;
   BARACUDA_TRY(expect_rows(name, "q", a.q, d.dtype, q_shape(d, d.head_dim)));

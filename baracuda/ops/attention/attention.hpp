@@ -99,6 +99,7 @@ struct FlashSdpa {
   static Status check(const Descriptor&, const Args&);
   static std::span<const Kernel<FlashSdpa>> kernels();
   static std::string_view layout(const Descriptor& d) { return d.varlen ? "varlen" : "strided"; }
+  static double flops(const Descriptor&);  // of the matrix products, over the pairs of a query and a key that it sees; 0 with varlen
 };
 using FlashSdpaPlan = Plan<FlashSdpa>;
 
@@ -120,6 +121,7 @@ struct FlashSdpaBackward {
   static Status check(const Descriptor&, const Args&);
   static std::span<const Kernel<FlashSdpaBackward>> kernels();
   static std::string_view layout(const Descriptor& d) { return d.varlen ? "varlen" : "strided"; }
+  static double flops(const Descriptor&);
 };
 using FlashSdpaBackwardPlan = Plan<FlashSdpaBackward>;
 

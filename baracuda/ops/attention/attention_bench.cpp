@@ -10,14 +10,6 @@ using namespace baracuda::testing;
 SdpaDescriptor causal(DType t, int64_t b, int64_t h, int64_t hk, int64_t s, int64_t d) {
   return {.dtype = t, .batch = b, .heads = h, .kv_heads = hk, .q_len = s, .k_len = s, .head_dim = d, .causal = true};
 }
-double visible(const SdpaDescriptor& d) {
-  double n = 0;
-  for (int64_t i = 0; i < d.q_len; ++i) {
-    const int64_t p = i + d.k_len - d.q_len, lo = d.window_left < 0 ? 0 : std::max<int64_t>(0, p - d.window_left);
-    n += double((d.causal ? std::min(p + 1, d.k_len) : d.k_len) - lo);
-  }
-  return n * double(d.batch * d.heads);
-}
 struct Tensors {
   Buffer q, k, v, y, lse, dy, dq, dk, dv;
   explicit Tensors(const SdpaDescriptor& d)
@@ -29,7 +21,7 @@ struct Tensors {
 };
 void forward(benchmark::State& state, const SdpaDescriptor& d) {
   Tensors t(d);
-  bench_plan<FlashSdpa>(state, d, t.forward(), 2 * visible(d) * double(d.head_dim + d.dv()), gemm_floor(d.dtype));
+  bench_plan<FlashSdpa>(state, d, t.forward(), FlashSdpa::flops(d), gemm_floor(d.dtype));
 }
 void backward(benchmark::State& state, const SdpaDescriptor& d) {
   Tensors t(d);
@@ -37,7 +29,7 @@ void backward(benchmark::State& state, const SdpaDescriptor& d) {
   ScratchArena arena;
   plan.run(Stream::cpu(), arena.get(plan.workspace_size()).value(), t.forward()).value();
   bench_plan<FlashSdpaBackward>(state, d, {t.dy, t.q, t.k, t.v, t.y, t.lse, t.dq, t.dk, t.dv, {}, {}, {}, {}, {}},
-                                visible(d) * double(6 * d.head_dim + 4 * d.dv()), gemm_floor(d.dtype));
+                                FlashSdpaBackward::flops(d), gemm_floor(d.dtype));
 }
 void decode(benchmark::State& state, const SdpaDescriptor& d) {  // one query over a filled cache
   Tensors t(d);

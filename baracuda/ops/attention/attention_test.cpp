@@ -1,4 +1,5 @@
 #include <sys/mman.h>
+#include <limits>
 #include "baracuda/ops/attention/attention_oracle.hpp"
 
 namespace baracuda {
@@ -399,6 +400,25 @@ TEST(Attention, RowsAreIndependent) {
         for (int64_t e = 0; e < 16; ++e) EXPECT_EQ(y.at(h * 16 + e), c.y.at((h * 45 + i) * 16 + e)) << name(t) << " " << i;
     }
   }
+}
+TEST(Attention, FlopsCountVisiblePairs) {
+  const int64_t far = std::numeric_limits<int64_t>::max();
+  for (const bool causal : {false, true})
+    for (const CausalAlign align : {CausalAlign::bottom_right, CausalAlign::top_left})
+      for (const int64_t left : {int64_t(-1), int64_t(0), int64_t(2), far})
+        for (const int64_t right : {int64_t(-1), int64_t(0), int64_t(3), far}) {
+          const SdpaDescriptor d{.batch = 2, .heads = 3, .q_len = 5, .k_len = 9, .head_dim = 4, .head_dim_v = 6, .causal = causal, .align = align,
+                                 .window_left = left, .window_right = right};
+          int64_t pairs = 0;
+          for (int64_t i = 0; i < 5; ++i)
+            for (int64_t j = 0; j < 9; ++j) {
+              const int64_t p = align == CausalAlign::top_left ? i : i + 4;
+              pairs += !((causal && j > p) || (left >= 0 && p - j > left) || (right >= 0 && j - p > right));
+            }
+          EXPECT_EQ(FlashSdpa::flops(d), double(2 * 3 * pairs * 2 * (4 + 6))) << describe(d);
+          EXPECT_EQ(FlashSdpaBackward::flops(d), double(2 * 3 * pairs * (6 * 4 + 4 * 6))) << describe(d);
+        }
+  EXPECT_EQ(FlashSdpa::flops({.heads = 2, .q_len = 3, .k_len = 3, .varlen = true}), 0);
 }
 TEST(Attention, KeyPartsAddUp) {  // long keys and few heads: dq comes from several parts
   for (DType t : {DType::f32, DType::bf16}) {

@@ -70,6 +70,7 @@ struct Gemm {
   static DType aux_dtype(const Descriptor& d) { return d.out_dtype(); }
   static std::string_view layout(const Descriptor& d) { return d.trans_a ? d.trans_b ? "tt" : "tn" : d.trans_b ? "nt" : "nn"; }
   static std::string_view epilogue(const Descriptor& d) { return enum_name(d.epilogue); }
+  static double flops(const Descriptor& d) { return 2.0 * double(d.m) * double(d.n) * double(d.k) * double(d.batch.product(0, d.batch.rank)); }
 };
 using GemmPlan = Plan<Gemm>;
 

@@ -26,7 +26,7 @@ constexpr BenchTypes kTypes[] = {{"f32", DType::f32, DType::f32}, {"f64", DType:
 void product(benchmark::State& state, const BenchShape& s, const BenchTypes& t, std::string_view row, int team) {
   const GemmDescriptor d{.dtype = t.in, .out = t.out, .m = s.m, .n = s.n, .k = s.k, .trans_a = s.trans_a, .trans_b = s.trans_b};
   Buffer a(t.in, s.trans_a ? Shape{s.k, s.m} : Shape{s.m, s.k}), b(t.in, s.trans_b ? Shape{s.n, s.k} : Shape{s.k, s.n}), c(t.out, {s.m, s.n});
-  const double flops = 2.0 * double(s.m) * double(s.n) * double(s.k);
+  const double flops = Gemm::flops(d);
   set_threads(team);
   Floor floor{"flop/s", "", 0, {}};
   if (const double bytes = double(a.bytes() + b.bytes() + c.bytes()); std::min(s.m, s.n) <= 8) {

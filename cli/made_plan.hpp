@@ -1,0 +1,24 @@
+#pragma once
+// A plan with memory for the arguments that it must be given, for commands that make their own values.
+#include "baracuda/core/registry.hpp"
+#include "baracuda/io/npy.hpp"
+
+namespace baracuda::cli {
+
+struct MadePlan {
+  std::shared_ptr<const AnyPlan> plan;
+  std::vector<Argument> arguments;
+  std::vector<std::optional<io::HostTensor>> tensors;  // one for each argument, empty where none is given
+  std::vector<TensorView> views;                       // likewise
+  std::vector<ArgValue> args() const;
+};
+// Required arguments only; a tensor whose shape the descriptor leaves open gets `open`.
+Result<MadePlan> make_plan(const OpInfo& op, std::span<const KeyValue> settings, const PlanPreference& preference, const Shape& open);
+
+// The next of a sequence of multiples of 1/128 in [-1, 1), which every floating dtype of 16 bits and more holds exactly.
+double next_value(uint64_t& state);
+bool is_real(DType t);  // f16 bf16 f32 f64
+// Element i of a dense tensor becomes x; of another dtype than these 0 or 1, by the sign of x: fit for indices.
+void write_value(const TensorView& v, int64_t i, double x);
+
+}  // namespace baracuda::cli
