@@ -1,14 +1,14 @@
 #include "baracuda/ops/random/dropout.hpp"
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include "baracuda/math/half.hpp"
 #include "baracuda/ops/copy/copy_elements.hpp"
-#include "baracuda/ops/elementwise/map.hpp"
-#include "baracuda/ops/random/random_cpu.hpp"
+#include "baracuda/ops/random/random_words.hpp"
 
 namespace baracuda {
 namespace {
+
+using random_detail::for_words;
 
 template <class D> Status validate_p(std::string_view op, const D& d) {
   if (!valid(d.dtype)) return invalid(op, "invalid dtype");
@@ -21,27 +21,6 @@ template <class D> PrecisionGuarantee guarantee(const D& d) {
 // Words below it happen with probability p; 2^32 p is exact.
 uint64_t threshold(double p) { return uint64_t(std::ceil(p * 0x1p32)); }
 
-// Calls f(in, out, words, n) for blocks of elements in row-major order; operands that are not dense lie in blocks of their own.
-template <class F>
-void for_words(const Shape& shape, std::initializer_list<MapOperand> in, std::initializer_list<MapOperand> out, uint64_t seed, uint64_t offset,
-               int threads, F f) {
-  MapWalk walk;
-  walk.init(shape, {in.begin(), in.size()}, {out.begin(), out.size()}, false);
-  const int inputs = int(in.size());
-  const auto words = BARACUDA_ISA_PICK(random_kernels).words;
-  parallel_for(walk.size(), 4096, threads, [&](int64_t begin, int64_t end, int) {
-    alignas(64) char block[3][kMapBlock * 16];
-    uint32_t w[kMapBlock];
-    void* at[3];
-    for (int64_t i = begin, n; i < end; i += n) {
-      n = walk.stretch(i, std::min(kMapBlock, end - i));
-      for (int k = 0; k < walk.operands; ++k) at[k] = walk.fetch(k, i, n, block[k], k < inputs);
-      words(seed, offset + uint64_t(i), w, n);
-      f(at, w, n);
-      for (int k = inputs; k < walk.operands; ++k) walk.put(k, i, n, at[k]);
-    }
-  });
-}
 template <class T> void drop(const void* from, void* to, bool* mask, const uint32_t* w, int64_t n, double p) {
   using A = Acc<T>;
   const uint64_t least = threshold(p);
@@ -59,9 +38,9 @@ void run_drop(const DropoutDescriptor& d, const TensorView& x, const TensorView&
   visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
     auto run = [&](void* const* at, const uint32_t* w, int64_t n, bool* kept) { drop<T>(at[0], at[1], kept, w, n, d.p); };
     const MapOperand in = MapOperand::of(x), out = MapOperand::of(y);
-    if (mask.absent()) for_words(d.shape, {in}, {out}, seed, offset, threads, [&](void* const* at, const uint32_t* w, int64_t n) { run(at, w, n, nullptr); });
+    if (mask.absent()) for_words(d.shape, {in}, {out}, seed, offset, threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) { run(at, w, n, nullptr); });
     else for_words(d.shape, {in}, {out, MapOperand::of(mask)}, seed, offset, threads,
-                   [&](void* const* at, const uint32_t* w, int64_t n) { run(at, w, n, static_cast<bool*>(at[2])); });
+                   [&](void* const* at, const uint32_t* w, int64_t n, int64_t) { run(at, w, n, static_cast<bool*>(at[2])); });
     return 0;
   });
 }
@@ -85,12 +64,12 @@ Status run_bernoulli(const Launch<Bernoulli>& l) {
   };
   const MapOperand out = MapOperand::of(l.args.y);
   if (tensor)
-    for_words(d.shape, {MapOperand::of(l.args.probabilities)}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n) {
+    for_words(d.shape, {MapOperand::of(l.args.probabilities)}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) {
       const float* p = static_cast<const float*>(at[0]);
       for (int64_t i = 0; i < n; ++i) put(at[1], i, double(w[i]) < double(p[i]) * 0x1p32);
     });
   else
-    for_words(d.shape, {}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n) {
+    for_words(d.shape, {}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) {
       for (int64_t i = 0; i < n; ++i) put(at[0], i, w[i] < below);
     });
   return {};

@@ -60,6 +60,16 @@ Status run_normal(const Launch<RandomNormal>& l) {
   run_numbers(d.shape, l.args.y, BARACUDA_ISA_PICK(random_kernels).normal[d.dtype], p, l.threads);
   return {};
 }
+Status run_exponential(const Launch<RandomExponential>& l) {
+  const RandomNumbers p{l.args.seed, l.args.offset, 0, 1 / l.desc.rate, 0, nullptr, 0};
+  run_numbers(l.desc.shape, l.args.y, BARACUDA_ISA_PICK(random_kernels).exponential[l.desc.dtype], p, l.threads);
+  return {};
+}
+Status run_gumbel(const Launch<RandomGumbel>& l) {
+  const RandomNumbers p{l.args.seed, l.args.offset, l.desc.loc, l.desc.scale, 0, nullptr, 0};
+  run_numbers(l.desc.shape, l.args.y, BARACUDA_ISA_PICK(random_kernels).gumbel[l.desc.dtype], p, l.threads);
+  return {};
+}
 
 }  // namespace
 
@@ -91,6 +101,31 @@ std::span<const Kernel<RandomNormal>> RandomNormal::kernels() {
   static constexpr Kernel<RandomNormal> list[] = {{.name = "random_normal.cpu.philox",
                                                    .launch = launch_all<RandomNormal>(Floating{}, run_normal),
                                                    .guarantee = guarantee<Descriptor>}};
+  return list;
+}
+
+Status RandomExponential::validate(const Descriptor& d) {
+  BARACUDA_TRY(validate_tensor(name, d));
+  if (!std::isfinite(d.rate) || !(d.rate > 0)) return invalid(name, text("rate ", d.rate, " is not finite and > 0"));
+  return {};
+}
+Status RandomExponential::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.shape); }
+std::span<const Kernel<RandomExponential>> RandomExponential::kernels() {
+  static constexpr Kernel<RandomExponential> list[] = {
+      {.name = "random_exponential.cpu.philox", .launch = launch_all<RandomExponential>(Floating{}, run_exponential), .guarantee = guarantee<Descriptor>}};
+  return list;
+}
+
+Status RandomGumbel::validate(const Descriptor& d) {
+  BARACUDA_TRY(validate_tensor(name, d));
+  if (!std::isfinite(d.loc)) return invalid(name, text("loc ", d.loc, " is not finite"));
+  if (!std::isfinite(d.scale) || !(d.scale > 0)) return invalid(name, text("scale ", d.scale, " is not finite and > 0"));
+  return {};
+}
+Status RandomGumbel::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.shape); }
+std::span<const Kernel<RandomGumbel>> RandomGumbel::kernels() {
+  static constexpr Kernel<RandomGumbel> list[] = {
+      {.name = "random_gumbel.cpu.philox", .launch = launch_all<RandomGumbel>(Floating{}, run_gumbel), .guarantee = guarantee<Descriptor>}};
   return list;
 }
 

@@ -67,4 +67,43 @@ struct RandomNormal {
 };
 using RandomNormalPlan = Plan<RandomNormal>;
 
+// -log(u) / rate, u in (0, 1] of 32 bits, 53 for f64; 0 is not drawn (below the subnormals y may round to it). rate finite, > 0.
+struct RandomExponentialDescriptor {
+  DType dtype = DType::f32;
+  Shape shape;
+  double rate = 1;
+  static constexpr auto fields() {
+    return std::tuple(field("dtype", &RandomExponentialDescriptor::dtype, "of y"), field("shape", &RandomExponentialDescriptor::shape, "of y"), field("rate", &RandomExponentialDescriptor::rate, "> 0, of events"));
+  }
+};
+struct RandomExponential {
+  static constexpr std::string_view name = "random_exponential", category = "random", summary = "y exponential with rate";
+  using Descriptor = RandomExponentialDescriptor;
+  using Args = RandomUniform::Args;
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<RandomExponential>> kernels();
+};
+using RandomExponentialPlan = Plan<RandomExponential>;
+
+// loc - scale log(-log(u)), the same u: the noise whose largest sum with logits draws from their softmax. Always finite: -log(-log(u)) lies
+// in [-3.2, 18.1], [-3.7, 37.5] for f64. loc finite, scale finite and > 0.
+struct RandomGumbelDescriptor {
+  DType dtype = DType::f32;
+  Shape shape;
+  double loc = 0, scale = 1;
+  static constexpr auto fields() {
+    return std::tuple(field("dtype", &RandomGumbelDescriptor::dtype, "of y"), field("shape", &RandomGumbelDescriptor::shape, "of y"), field("loc", &RandomGumbelDescriptor::loc, "mode"), field("scale", &RandomGumbelDescriptor::scale, "> 0"));
+  }
+};
+struct RandomGumbel {
+  static constexpr std::string_view name = "random_gumbel", category = "random", summary = "y Gumbel with location and scale";
+  using Descriptor = RandomGumbelDescriptor;
+  using Args = RandomUniform::Args;
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<RandomGumbel>> kernels();
+};
+using RandomGumbelPlan = Plan<RandomGumbel>;
+
 }  // namespace baracuda

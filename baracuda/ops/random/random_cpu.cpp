@@ -1,5 +1,5 @@
 // Philox words to numbers, for one instruction set. sizeof(T) bytes written per element; arithmetic bounds: ten rounds
-// of four multiplications per block, and for normals a log, a root, a sine and a cosine per pair.
+// of four multiplications per block, and for normals a log, a root, a sine and a cosine per pair, for the others one log or two.
 #include "baracuda/math/element.hpp"
 #include "baracuda/ops/random/random_cpu.hpp"
 #include "baracuda/ops/random/random_math.hpp"
@@ -10,8 +10,17 @@ namespace {
 
 constexpr int N = kLanes<float>, kD = kLanes<double>;
 
+enum class Draw { uniform, normal, exponential, gumbel };
+// One number from u: uniform takes [0, 1), the others (0, 1].
+template <Draw kDraw, class V> BARACUDA_HD V number(const RandomNumbers& p, V u) {
+  if constexpr (kDraw == Draw::uniform) {
+    const V v = fma(u, V(p.factor), V(p.base));
+    return where(v > V(p.most), V(p.most), v);
+  } else if constexpr (kDraw == Draw::exponential) return random::exponential(u) * V(p.factor);
+  else return fma(-log(random::exponential(u)), V(p.factor), V(p.base));
+}
 // N blocks as 4 N floats in the order of elements.
-template <bool kNormal> struct Group32 {
+template <Draw kDraw> struct Group32 {
   using A = float;
   static constexpr int kSize = 4 * N;
   __attribute__((noinline)) static void make(const RandomNumbers& p, uint64_t block, float* out) {
@@ -20,16 +29,13 @@ template <bool kNormal> struct Group32 {
     alignas(64) float column[4][N];
     for (int k = 0; k < 4; k += 2) {
       V first, second;
-      if constexpr (kNormal) {
+      if constexpr (kDraw == Draw::normal) {
         const Words<N> quarter = (b.word[k + 1] + 0x20000000u) >> 30, turn = b.word[k + 1] - (quarter << 30);
         const V a = random::from_signed<N>(turn) * 0x1.921fb54442d18p-30;
         const auto z = random::box_muller(random::open_unit<N>(b.word[k]), a, __builtin_bit_cast(typename V::Bits, quarter));
         first = fma(z.cosine, V(p.factor), V(p.base)), second = fma(z.sine, V(p.factor), V(p.base));
       } else {
-        auto value = [&](Words<N> w) {
-          const V v = fma(random::unit<N>(w), V(p.factor), V(p.base));
-          return where(v > V(p.most), V(p.most), v);
-        };
+        auto value = [&](Words<N> w) { return number<kDraw>(p, kDraw == Draw::uniform ? random::unit<N>(w) : random::open_unit<N>(w)); };
         first = value(b.word[k]), second = value(b.word[k + 1]);
       }
       store<float, N>(column[k], first);
@@ -40,7 +46,7 @@ template <bool kNormal> struct Group32 {
   }
 };
 // N blocks as 2 N doubles.
-template <bool kNormal> struct Group64 {
+template <Draw kDraw> struct Group64 {
   using A = double;
   static constexpr int kSize = 2 * N;
   __attribute__((noinline)) static void make(const RandomNumbers& p, uint64_t block, double* out) {
@@ -49,7 +55,7 @@ template <bool kNormal> struct Group64 {
     alignas(64) uint32_t w[4][N];
     for (int k = 0; k < 4; ++k) __builtin_memcpy(w[k], &b.word[k], sizeof w[k]);
     auto word = [&](int k, int j) { return uint64_t(w[k + 1][j]) << 32 | w[k][j]; };
-    if constexpr (kNormal) {
+    if constexpr (kDraw == Draw::normal) {
       alignas(64) double u[N], a[N];
       alignas(64) int64_t quarter[N];
       for (int j = 0; j < N; ++j) {
@@ -68,11 +74,8 @@ template <bool kNormal> struct Group64 {
       for (int j = 0; j < N; ++j) out[2 * j] = u[j], out[2 * j + 1] = a[j];
     } else {
       for (int j = 0; j < N; ++j)
-        for (int k = 0; k < 2; ++k) out[2 * j + k] = double(int64_t(word(2 * k, j) >> 11)) * 0x1p-53;
-      for (int j = 0; j < kSize; j += kD) {
-        const V v = fma(load<kD>(out + j), V(p.factor), V(p.base));
-        store<double, kD>(out + j, where(v > V(p.most), V(p.most), v));
-      }
+        for (int k = 0; k < 2; ++k) out[2 * j + k] = double(int64_t(word(2 * k, j) >> 11) + (kDraw != Draw::uniform)) * 0x1p-53;
+      for (int j = 0; j < kSize; j += kD) store<double, kD>(out + j, number<kDraw>(p, load<kD>(out + j)));
     }
   }
 };
@@ -111,12 +114,12 @@ void words(uint64_t seed, uint64_t first, uint32_t* out, int64_t n) {
     done += m;
   }
 }
-template <class T, bool kNormal> using GroupOf = std::conditional_t<sizeof(T) == 8, Group64<kNormal>, Group32<kNormal>>;
+template <Draw kDraw> constexpr auto draws() {
+  return by_dtype<void (*)(const RandomNumbers&)>(
+      Floating{}, []<class T>() { return &generate<std::conditional_t<sizeof(T) == 8, Group64<kDraw>, Group32<kDraw>>, T>; });
+}
 
 }  // namespace
-extern constexpr RandomKernels random_kernels = {
-    by_dtype<void (*)(const RandomNumbers&)>(Floating{}, []<class T>() { return &generate<GroupOf<T, false>, T>; }),
-    by_dtype<void (*)(const RandomNumbers&)>(Floating{}, []<class T>() { return &generate<GroupOf<T, true>, T>; }),
-    words};
+extern constexpr RandomKernels random_kernels = {draws<Draw::uniform>(), draws<Draw::normal>(), draws<Draw::exponential>(), draws<Draw::gumbel>(), words};
 }  // namespace BARACUDA_ISA
 }  // namespace baracuda

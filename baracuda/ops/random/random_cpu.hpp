@@ -8,12 +8,12 @@ namespace baracuda {
 
 struct RandomNumbers {
   uint64_t seed, first;
-  double base, factor, most;  // uniform: lo, hi - lo, largest value; normal: mean, std
+  double base, factor, most;  // uniform: lo, hi - lo, largest value; normal: mean, std; exponential: -, 1 / rate; gumbel: loc, scale
   void* y;
   int64_t n;
 };
 struct RandomKernels {
-  ByDType<void (*)(const RandomNumbers&)> uniform, normal;
+  ByDType<void (*)(const RandomNumbers&)> uniform, normal, exponential, gumbel;
   // out[i] = the word of element first + i (mod 2^64): word e mod 4 of block e / 4.
   void (*words)(uint64_t seed, uint64_t first, uint32_t* out, int64_t n);
 };

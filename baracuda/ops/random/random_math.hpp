@@ -19,6 +19,12 @@ template <int N> BARACUDA_HD Pack<float, N> open_unit(Words<N> w) {
 // w 2^-32 in [0, 1), cut to 24 bits so that 1 cannot appear.
 template <int N> BARACUDA_HD Pack<float, N> unit(Words<N> w) { return from_signed<N>(w >> 8) * 0x1p-24; }
 
+// -log u > 0 for u in (0, 1]: what rounds to 1 stands for the half of the last place below it.
+template <class V> BARACUDA_HD V exponential(V u) {
+  const V e = -log(u);
+  return where(e > 0, e, V(V::kF32 ? 0x1p-26 : 0x1p-54));
+}
+
 template <class V> struct Pair { V cosine, sine; };
 // r (cos, sin) of the angle quarter pi/2 + a; |a| <= pi/4.
 template <class V> BARACUDA_HD Pair<V> box_muller(V u, V a, typename V::Bits quarter) {

@@ -163,6 +163,52 @@ TEST(Random, Distributions) {
       }
     }
 }
+TEST(Random, ExponentialAndGumbelComeFromTheirWords) {
+  const uint64_t seed = 0x123456789abcdef, offset = (uint64_t(3) << 40) + 5;
+  for (DType t : kFloats)
+    for (Layout layout : {Layout::dense, Layout::transposed, Layout::reversed}) {
+      const Shape shape{17, 59};
+      Tensor e(t, shape, layout), g(t, shape, layout);
+      ASSERT_OK(run_plan<RandomExponential>({t, shape, 2}, {e, seed, offset}));
+      ASSERT_OK(run_plan<RandomGumbel>({t, shape, -1, 3}, {g, seed, offset}));
+      EXPECT_TRUE(e.guards_intact() && g.guards_intact());
+      std::vector<double> want_e, want_g, scale;
+      for (uint64_t i = 0; i < 1003; ++i) {
+        double u;
+        if (t == DType::f64) {
+          const Reference b = block((offset + i) / 2, seed);
+          const int k = int((offset + i) % 2) * 2;
+          u = double(((uint64_t(b.w[k + 1]) << 32 | b.w[k]) >> 11) + 1) * 0x1p-53;
+        } else u = (block((offset + i) / 4, seed).w[(offset + i) % 4] + 0.5) * 0x1p-32;
+        if (t != DType::f64) u = double(float(u));
+        want_e.push_back(-std::log(u) / 2), want_g.push_back(-1 - 3 * std::log(-std::log(u)));
+        scale.push_back(1 + 3 * std::fabs(std::log(-std::log(u))) + 3);
+      }
+      EXPECT_CLOSE(e, want_e, {.dtype = t});
+      EXPECT_CLOSE(g, want_g, {.dtype = t}, &scale);
+    }
+  for (DType t : {DType::f32, DType::f64}) {
+    const int64_t n = 200000;
+    Tensor e(t, {n}), g(t, {n}), piece(t, {999});
+    ASSERT_OK(run_plan<RandomExponential>({t, {n}, 0.5}, {e, 4, 0}));
+    ASSERT_OK(run_plan<RandomGumbel>({t, {n}}, {g, 4, 0}));
+    EXPECT_LT(ks(e.values(), [](double x) { return -std::expm1(-x / 2); }), 1.95);
+    EXPECT_LT(ks(g.values(), [](double x) { return std::exp(-std::exp(-x)); }), 1.95);
+    for (double v : e.values()) ASSERT_GT(v, 0);
+    for (double v : g.values()) ASSERT_TRUE(std::isfinite(v));
+    check_repeat_bits<RandomExponential>({t, {n}, 0.5}, {e, 4, 0}, {}, 1);
+    check_repeat_bits<RandomGumbel>({t, {n}}, {g, 4, 0}, {}, 1);
+    ASSERT_OK(run_plan<RandomGumbel>({t, {999}}, {piece, 4, 777}));
+    for (int64_t i = 0; i < 999; ++i) ASSERT_EQ(piece.at(i), g.at(777 + i));
+    for (Isa set : {Isa::portable, Isa::avx2}) {
+      limit_isa(set);
+      Tensor other(t, {n});
+      EXPECT_OK(run_plan<RandomGumbel>({t, {n}}, {other, 4, 0}));
+      limit_isa(Isa::avx512bf16);
+      EXPECT_TRUE(other.same_bits(g)) << name(t) << " " << name(set);
+    }
+  }
+}
 TEST(Random, UniformBounds) {
   for (DType t : kFloats) {
     const struct { double lo, hi; } ranges[] = {{0, 1}, {-1, 1}, {1, 1.0625}, {-3, -2.5}, {5, 5}, {-0.25, 0}, {0.1, 0.3}};
@@ -196,6 +242,13 @@ TEST(Random, ContractAndRefusals) {
   expect_refused(RandomNormalPlan::select(s, {DType::f32, {2}, 0, -1}).status(), bad, {"random_normal", "std -1"});
   expect_refused(RandomNormalPlan::select(s, {DType::f32, {2}, INFINITY, 1}).status(), bad, {"mean"});
   expect_refused(RandomNormalPlan::select(s, {DType::f32, {2, -1}}).status(), bad, {"[2, -1]"});
+  check_contract<RandomExponential>({DType::f32, {3, 700}}, {y, 1, 0});
+  check_contract<RandomGumbel>({DType::f32, {3, 700}}, {y, 1, 0});
+  for (double v : {0.0, -1.0, double(NAN), double(INFINITY)}) {
+    expect_refused(RandomExponentialPlan::select(s, {DType::f32, {2}, v}).status(), bad, {"random_exponential", "rate"});
+    expect_refused(RandomGumbelPlan::select(s, {DType::f32, {2}, 0, v}).status(), bad, {"random_gumbel", "scale"});
+  }
+  expect_refused(RandomGumbelPlan::select(s, {DType::f32, {2}, NAN}).status(), bad, {"loc"});
   expect_refused(RandomNormalPlan::select(s, {DType::i32, {2}}).status(), Code::unsupported, {"random_normal.cpu.philox", "no i32"});
 }
 

@@ -1,0 +1,185 @@
+#include "baracuda/ops/random/categorical.hpp"
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include "baracuda/host/row_walk.hpp"
+#include "baracuda/math/half.hpp"
+#include "baracuda/math/vmath.hpp"
+#include "baracuda/ops/elementwise/map.hpp"
+#include "baracuda/ops/random/random_cpu.hpp"
+
+namespace baracuda {
+namespace {
+
+constexpr int64_t kNumbers = 512;  // drawn at a time
+
+bool cut(const CategoricalDescriptor& d) { return d.top_k > 0 || d.top_p < 1 || d.min_p > 0; }
+bool listed(const CategoricalDescriptor& d) { return cut(d) || !d.replacement; }
+struct Scratch { double* scores; int64_t* order; };
+Scratch carve_scratch(const CategoricalDescriptor& d, Carver& c) {
+  const int64_t n = d.shape.last(), rows = std::min<int64_t>(c.threads(), d.shape.rows());
+  if (d.shape.numel() == 0) return {nullptr, nullptr};
+  const int64_t size = Shape{rows, n}.numel();
+  return {c.take<double>("scores", size), listed(d) ? c.take<int64_t>("order", size) : nullptr};
+}
+
+// Counts the indices of a row that may be drawn; the place of one that is no weight, or -1.
+template <class T> int64_t look(const CategoricalDescriptor& d, const T* x, int64_t step, int64_t& choices) {
+  choices = 0;
+  for (int64_t i = 0; i < d.shape.last(); ++i) {
+    const double v = to_double(x[i * step]);
+    if (std::isnan(v) || v == INFINITY || (d.kind == WeightKind::probabilities && v < 0)) return i;
+    choices += d.kind == WeightKind::probabilities ? v > 0 : v > -INFINITY;
+  }
+  return -1;
+}
+// Probabilities, or logits below the largest over the temperature.
+template <class T> void score(const CategoricalDescriptor& d, const T* x, int64_t step, double* scores) {
+  const int64_t n = d.shape.last();
+  double most = -INFINITY;
+  for (int64_t i = 0; i < n; ++i) scores[i] = to_double(x[i * step]), most = std::max(most, scores[i]);
+  if (d.kind == WeightKind::probabilities) return;
+  for (int64_t i = 0; i < n; ++i)  // what may be drawn stays finite
+    if (scores[i] > -INFINITY) scores[i] = std::max((scores[i] - most) / d.temperature, -std::numeric_limits<double>::max());
+}
+// Relative to the largest.
+double weight(const CategoricalDescriptor& d, double score, double most) {
+  return d.kind == WeightKind::probabilities ? score / most : exp(Pack<double, 1>(score)).v;
+}
+// Leaves the likeliest as top_k, top_p and min_p ask for; the others get the score that is never drawn.
+void cut_down(const CategoricalDescriptor& d, double* scores, int64_t* order) {
+  const int64_t n = d.shape.last();
+  for (int64_t i = 0; i < n; ++i) order[i] = i;
+  const auto likelier = [&](int64_t a, int64_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; };
+  int64_t kept = d.top_k > 0 ? std::min(d.top_k, n) : n;
+  if (d.top_p < 1 || d.min_p > 0) std::partial_sort(order, order + kept, order + n, likelier);
+  else std::nth_element(order, order + kept - 1, order + n, likelier);
+  if (d.top_p < 1 || d.min_p > 0) {
+    const double most = scores[order[0]];
+    double total = 0, sum = 0;
+    for (int64_t i = 0; i < kept; ++i) total += weight(d, scores[order[i]], most);
+    int64_t reached = 0;
+    while (reached < kept && sum < d.top_p * total) sum += weight(d, scores[order[reached++]], most);
+    if (d.top_p < 1) kept = std::max<int64_t>(1, reached);
+    int64_t enough = 0;
+    while (enough < kept && weight(d, scores[order[enough]], most) >= d.min_p) ++enough;
+    kept = std::max<int64_t>(1, enough);
+  }
+  for (int64_t i = kept; i < n; ++i) scores[order[i]] = d.kind == WeightKind::probabilities ? 0 : -INFINITY;
+}
+// Calls f(i, value) for every index that may be drawn, with the numbers from `first` on.
+template <class F> void race(const CategoricalDescriptor& d, const double* scores, uint64_t seed, uint64_t first, F f) {
+  const auto& kernels = BARACUDA_ISA_PICK(random_kernels);
+  const bool probabilities = d.kind == WeightKind::probabilities;
+  const auto draw = (probabilities ? kernels.exponential : kernels.gumbel)[DType::f64];
+  double numbers[kNumbers];
+  for (int64_t i = 0, n = d.shape.last(); i < n; i += kNumbers) {
+    const int64_t m = std::min(kNumbers, n - i);
+    draw({seed, first + uint64_t(i), 0, 1, 0, numbers, m});
+    for (int64_t j = 0; j < m; ++j) {
+      const double s = scores[i + j];
+      if (probabilities ? s > 0 : s > -INFINITY) f(i + j, probabilities ? s / numbers[j] : s + numbers[j]);
+    }
+  }
+}
+Status run_categorical(const Launch<Categorical>& l) {
+  const auto& d = l.desc;
+  const TensorView &x = l.args.x, &y = l.args.y;
+  if (y.numel() == 0) return {};
+  Carver c = l.carver();
+  const Scratch scratch = carve_scratch(d, c);
+  const int64_t n = d.shape.last(), x_step = x.strides[d.shape.rank - 1], y_step = y.strides[d.shape.rank - 1], need = d.replacement ? 1 : d.samples;
+  const RowWalk<2> walk(outer_axes(d.shape), {&x, &y});
+  std::atomic<int64_t> refused = INT64_MAX;  // the first row at fault
+  visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
+    parallel_for(walk.rows, std::max<int64_t>(1, kPiece / n), l.threads, [&](int64_t begin, int64_t end, int) {
+      for (int64_t row = begin; row < end; ++row) {
+        int64_t at[2], choices;
+        walk.offsets(row, at);
+        if (look(d, x.as<T>() + at[0], x_step, choices) < 0 && choices >= need) continue;
+        for (int64_t now = refused; row < now && !refused.compare_exchange_weak(now, row);) {}
+      }
+    });
+    return 0;
+  });
+  if (const int64_t row = refused; row < INT64_MAX)
+    return visit_dtype(Floating{}, d.dtype, Status(), [&]<class T>() {
+      int64_t at[2], choices;
+      walk.offsets(row, at);
+      const int64_t i = look(d, x.as<T>() + at[0], x_step, choices);
+      if (i < 0) return invalid(Categorical::name, text("row ", row, " of x has ", choices, " indices that may be drawn, ", need, " are needed"));
+      return invalid(Categorical::name, text("element ", i, " of row ", row, " of x is ", to_double(x.as<T>()[at[0] + i * x_step]), ", which is no ",
+                                             d.kind == WeightKind::logits ? "logit" : "weight"));
+    });
+  visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
+    parallel_for(walk.rows, std::max<int64_t>(1, kNumbers / n), l.threads, [&](int64_t begin, int64_t end, int worker) {
+      double* const scores = scratch.scores + worker * n;
+      int64_t* const order = scratch.order ? scratch.order + worker * n : nullptr;
+      for (int64_t row = begin; row < end; ++row) {
+        int64_t at[2];
+        walk.offsets(row, at);
+        score(d, x.as<T>() + at[0], x_step, scores);
+        if (cut(d)) cut_down(d, scores, order);
+        int64_t* const to = y.as<int64_t>() + at[1];
+        if (d.replacement)
+          for (int64_t s = 0; s < d.samples; ++s) {
+            double best = -INFINITY;
+            race(d, scores, l.args.seed, l.args.offset + (uint64_t(row) * uint64_t(d.samples) + uint64_t(s)) * uint64_t(n), [&](int64_t i, double v) {
+              if (v > best) best = v, to[s * y_step] = i;
+            });
+          }
+        else {
+          int64_t runners = 0;
+          race(d, scores, l.args.seed, l.args.offset + uint64_t(row) * uint64_t(n), [&](int64_t i, double v) { scores[i] = v, order[runners++] = i; });
+          std::partial_sort(order, order + d.samples, order + runners, [&](int64_t a, int64_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+          for (int64_t s = 0; s < d.samples; ++s) to[s * y_step] = order[s];
+        }
+      }
+    });
+    return 0;
+  });
+  return {};
+}
+
+}  // namespace
+
+Shape CategoricalDescriptor::y_shape() const {
+  Shape s = shape;
+  s[s.rank - 1] = samples;
+  return s;
+}
+Status Categorical::validate(const Descriptor& d) {
+  if (!valid(d.dtype)) return invalid(name, "invalid dtype");
+  BARACUDA_TRY(expect_shape(name, "shape", d.shape, 1));
+  if (!valid_enum(d.kind)) return invalid(name, text("kind ", int(d.kind), " is not a kind"));
+  if (d.samples < 1) return invalid(name, text("samples is ", d.samples, ", it must be >= 1"));
+  BARACUDA_TRY(expect_shape(name, "shape with samples", d.y_shape()));
+  const int64_t n = d.shape.last(), most = d.top_k > 0 ? std::min(d.top_k, n) : n;
+  if (n == 0 && d.shape.rows() > 0) return invalid(name, text("rows of shape ", d.shape, " have nothing to draw from"));
+  if (!(d.temperature > 0) || !std::isfinite(d.temperature)) return invalid(name, text("temperature ", d.temperature, " is not finite and > 0"));
+  if (d.kind == WeightKind::probabilities && d.temperature != 1) return invalid(name, text("temperature ", d.temperature, ", probabilities take 1"));
+  if (d.top_k < 0) return invalid(name, text("top_k is ", d.top_k, ", it must be >= 0"));
+  if (!(d.top_p > 0 && d.top_p <= 1)) return invalid(name, text("top_p ", d.top_p, " is not in (0, 1]"));
+  if (!(d.min_p >= 0 && d.min_p <= 1)) return invalid(name, text("min_p ", d.min_p, " is not in [0, 1]"));
+  if (!d.replacement && d.samples > most) return invalid(name, text("samples ", d.samples, " without replacement from ", most, " indices"));
+  if (!d.replacement && d.samples > 1 && (d.top_p < 1 || d.min_p > 0))
+    return invalid(name, text("top_p ", d.top_p, " and min_p ", d.min_p, " may leave fewer than samples ", d.samples, " without replacement"));
+  return {};
+}
+Status Categorical::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect(name, "x", a.x, d.dtype, d.shape));
+  BARACUDA_TRY(expect(name, "y", a.y, DType::i64, d.y_shape()));
+  if (overlaps(a.x, a.y) || (a.x.data == a.y.data && a.x.numel() > 0)) return invalid(name, "y overlaps x");
+  return {};
+}
+std::span<const Kernel<Categorical>> Categorical::kernels() {
+  static constexpr Kernel<Categorical> list[] = {{.name = "categorical.cpu.race",
+                                                  .launch = launch_all<Categorical>(Floating{}, run_categorical),
+                                                  .guarantee = [](const Descriptor&) -> PrecisionGuarantee {
+                                                    return {.math_precision = DType::f64, .accumulator = DType::f64, .batch_invariant = true};
+                                                  },
+                                                  .carve = [](const Descriptor& d, const void*, Carver& c) { carve_scratch(d, c); }}};
+  return list;
+}
+
+}  // namespace baracuda
