@@ -1,16 +1,19 @@
 #pragma once
 // Tables of a function of one f16 or bf16: all 65536 results, made by the formula's own loop, so that a result is the same bits
 // whether it was computed or looked up (math/look_up.hpp). For tensors so large that making one does not show.
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <vector>
+#include "baracuda/host/kept_state.hpp"
 
 namespace baracuda {
 
 inline constexpr int64_t kHalves = 65536, kTableFrom = int64_t(1) << 20;  // elements of a tensor from which on a table is made
 
-// The table of that key, of kHalves elements of `bytes`: made by `fill` unless a plan has it already, and kept while one does.
-std::shared_ptr<const void> half_table(const std::vector<uint64_t>& key, int bytes, const std::function<void(void*)>& fill);
+// The table of that key, of kHalves elements of type E, filled by `fill`.
+template <class E, class F> std::shared_ptr<const void> half_table(const std::vector<uint64_t>& key, const F& fill) {
+  return kept_state(key, [&]() -> std::shared_ptr<const void> {
+    std::shared_ptr<E[]> table(new E[size_t(kHalves)]);
+    fill(table.get());
+    return table;
+  });
+}
 
 }  // namespace baracuda

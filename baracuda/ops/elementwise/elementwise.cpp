@@ -129,17 +129,21 @@ Status check_forward(std::string_view op, const Problem& p, const TensorView* co
 Result<PlanState> make_table(const UnaryDescriptor& d, bool gradient) {
   const Problem p = problem(d);
   if (!half(d.dtype) || d.shape.numel() < kTableFrom || !(gradient ? p.e->sloped : p.e->looked_up)) return PlanState();
-  std::vector<uint64_t> key{gradient, uint64_t(d.kind), uint64_t(d.dtype)};
+  std::vector<uint64_t> key{gradient ? kUnaryBackwardState : kUnaryState, uint64_t(d.kind), uint64_t(d.dtype)};
   for (double v : p.parameters) key.push_back(__builtin_bit_cast(uint64_t, v));
-  return PlanState(half_table(key, gradient ? 4 : 2, [&](void* table) {
+  const auto all_halves = [] {
     std::vector<uint16_t> halves(kHalves);
     std::iota(halves.begin(), halves.end(), uint16_t(0));
-    if (!gradient) {
-      const void* x = halves.data();
-      return through_f32(p.e->forward[DType::f32], d.dtype, 1, 1, 1, 2)(p.parameters, &x, &table, kHalves);
-    }
+    return halves;
+  };
+  if (!gradient) return PlanState(half_table<uint16_t>(key, [&](void* table) {
+    const std::vector<uint16_t> halves = all_halves();
+    const void* x = halves.data();
+    through_f32(p.e->forward[DType::f32], d.dtype, 1, 1, 1, 2)(p.parameters, &x, &table, kHalves);
+  }));
+  return PlanState(half_table<float>(key, [&](void* table) {
     std::vector<float> x(kHalves), ones(kHalves, 1);
-    BARACUDA_ISA_PICK(half_kernels).widen[d.dtype == DType::bf16](halves.data(), x.data(), kHalves);
+    BARACUDA_ISA_PICK(half_kernels).widen[d.dtype == DType::bf16](all_halves().data(), x.data(), kHalves);
     const void* in[] = {ones.data(), x.data(), x.data()};
     p.e->backward[0](p.parameters, in, &table, kHalves);
   }));

@@ -52,7 +52,8 @@ Status run_backward(const Launch<GatedBackward>& l) {
 // What a plan of a large half tensor keeps: act of all halves, or act and slope, by the loops of f32.
 template <bool kGradient> Result<PlanState> prepare(const Stream&, const GatedDescriptor& d, const PlanPreference&) {
   if ((d.dtype != DType::f16 && d.dtype != DType::bf16) || d.kind == GatedKind::reglu || d.shape.numel() < kTableFrom) return PlanState();
-  return PlanState(half_table({2 + kGradient, uint64_t(d.kind), uint64_t(d.dtype)}, kGradient ? 8 : 4, [&](void* table) {
+  using E = std::conditional_t<kGradient, ActSlope, float>;
+  return PlanState(half_table<E>({kGradient ? kGatedBackwardState : kGatedState, uint64_t(d.kind), uint64_t(d.dtype)}, [&](E* table) {
     std::vector<float> x(kHalves), ones(kHalves, 1), act(kHalves), slope(kHalves);
     for (size_t i = 0; i < x.size(); ++i) x[i] = d.dtype == DType::f16 ? to_float(f16{uint16_t(i)}) : to_float(bf16{uint16_t(i)});
     GatedPiece p{};
@@ -66,7 +67,7 @@ template <bool kGradient> Result<PlanState> prepare(const Stream&, const GatedDe
     } else {
       p.in[0] = p.in[2] = ones.data(), p.in[1] = x.data(), p.out[0] = slope.data(), p.out[1] = act.data();
       kernels.backward[int(d.kind)][DType::f32](p);
-      for (size_t i = 0; i < x.size(); ++i) static_cast<ActSlope*>(table)[i] = {act[i], slope[i]};
+      for (size_t i = 0; i < x.size(); ++i) table[i] = {act[i], slope[i]};
     }
   }));
 }

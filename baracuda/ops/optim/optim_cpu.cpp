@@ -38,23 +38,40 @@ template <class P, class G> void adam(const AdamStep& step, const AdamPiece& pie
   }
 }
 
+template <class D> struct Twice { D low, high; };
+template <int N> BARACUDA_HD Twice<Pack<double, N / 2>> widen(Pack<float, N> v) {
+#if BARACUDA_VECTOR_BYTES == 64
+  using R = Raw<double, N / 2>;
+  return {Pack<double, N / 2>::of(R(_mm512_cvtps_pd(_mm512_castps512_ps256(__m512(v.v))))),
+          Pack<double, N / 2>::of(R(_mm512_cvtps_pd(_mm512_extractf32x8_ps(__m512(v.v), 1))))};
+#else
+  return {convert<double>(v.half(0)), convert<double>(v.half(1))};
+#endif
+}
 // Element i goes to lane i mod 64 in its turn; lanes are folded in halves.
 constexpr int kSumLanes = 64;
 template <class T> void squares(const void* data, int64_t n, SquareSums& sums) {
-  constexpr int N = kLanes<Acc<T>>, kParts = kSumLanes / N;
-  using D = Pack<double, N>;
+  constexpr int N = kLanes<Acc<T>>, H = N > 1 ? N / 2 : 1, kParts = kSumLanes / H;
+  using D = Pack<double, H>;
   const T* x = static_cast<const T*>(data);
   const int64_t whole = n / kSumLanes * kSumLanes;
   D acc[kParts];
   for (auto& a : acc) a = 0;
   for (int64_t i = 0; i < whole; i += kSumLanes)
-    for (int k = 0; k < kParts; ++k) {
-      const D d = convert<double>(load<N>(x + i + k * N));
-      acc[k] = acc[k] + d * d;  // exact products of floats
+    for (int k = 0; k < kSumLanes / N; ++k) {
+      const auto v = load<N>(x + i + k * N);
+      if constexpr (N > 1) {
+        const Twice<D> d = widen(v);
+        acc[2 * k] = fma(d.low, d.low, acc[2 * k]);  // products of floats are exact: rounded once, as + does
+        acc[2 * k + 1] = fma(d.high, d.high, acc[2 * k + 1]);
+      } else {
+        const D d = convert<double>(v);
+        acc[k] = acc[k] + d * d;
+      }
     }
   double lane[kSumLanes];
   for (int k = 0; k < kParts; ++k)
-    for (int l = 0; l < N; ++l) lane[k * N + l] = acc[k].lane(l);
+    for (int l = 0; l < H; ++l) lane[k * H + l] = acc[k].lane(l);
   for (int64_t i = whole; i < n; ++i) {
     const double d = convert<double>(load<1>(x + i)).v;
     lane[i - whole] += d * d;

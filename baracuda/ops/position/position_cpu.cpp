@@ -50,12 +50,22 @@ void multiply(int64_t half, const double* a, const double* b, double* out) {
 // Few sines and more products: a plan is made in microseconds.
 void fill_digits(const RopeFrequencies& f) {
   auto row = [&](int k) { return f.digits + k * 2 * f.half; };
-  for (int c = 0; c < 16; ++c)
+  for (int k : {0, 16})
+    for (int64_t i = 0; i < 2 * f.half; ++i) row(k)[i] = i < f.half;
+  for (int c = 1; c < 16; ++c)
     if (c < 4 || c % 4 == 0) sines(f, c, row(c));
     else multiply(f.half, row(c - c % 4), row(c % 4), row(c));
-  for (int b = 0; b < 4; ++b) sines(f, 16 * b, row(16 + b));
+  for (int b = 1; b < 4; ++b) sines(f, 16 * b, row(16 + b));
 }
 
+// a and b by turns.
+template <class A, int N, int... K> BARACUDA_HD void put_pairs(A* p, Pack<A, N> a, Pack<A, N> b, std::integer_sequence<int, K...>) {
+  const Raw<A, 2 * N> pairs = __builtin_shufflevector(a.v, b.v, (K / 2 + K % 2 * N)...);
+  __builtin_memcpy(p, &pairs, sizeof pairs);
+}
+template <class A, int N> BARACUDA_HD void put_pairs(A* p, Pack<A, N> a, Pack<A, N> b) {
+  if constexpr (N > 1) put_pairs(p, a, b, std::make_integer_sequence<int, 2 * N>{});
+}
 template <class A> void table(const RopeTable& t) {
   constexpr int N = D::kWidth;
   const int64_t half = t.f.half;
@@ -69,8 +79,7 @@ template <class A> void table(const RopeTable& t) {
     last = p;
     const double* fine = t.f.digits + (p & 15) * 2 * half;
     A* out = static_cast<A*>(t.table) + k * (t.interleaved ? 4 : 2) * half;
-    for (int64_t i = 0; i < half; i += N) {
-      const int count = width<N>(half - i);
+    auto turn = [&](int64_t i, int count) __attribute__((always_inline)) {
       const D ca = get<N>(group + i, count), sa = get<N>(group + half + i, count);
       const D cb = get<N>(fine + i, count), sb = get<N>(fine + half + i, count);
       const auto c = convert<A>(fma(ca, cb, -(sa * sb))), s = convert<A>(sign * fma(sa, cb, ca * sb));
@@ -79,12 +88,20 @@ template <class A> void table(const RopeTable& t) {
         put<N>(out + half + i, s, count);
       } else {
         A *cosine = out + 2 * i, *sine = cosine + 2 * half;
-        for (int j = 0; j < count; ++j) {
-          cosine[2 * j] = cosine[2 * j + 1] = c.lane(j);
-          sine[2 * j] = -s.lane(j), sine[2 * j + 1] = s.lane(j);
+        if (N > 1 && count == N) {
+          put_pairs(cosine, c, c);
+          put_pairs(sine, -s, s);
+        } else {
+          for (int j = 0; j < count; ++j) {
+            cosine[2 * j] = cosine[2 * j + 1] = c.lane(j);
+            sine[2 * j] = -s.lane(j), sine[2 * j + 1] = s.lane(j);
+          }
         }
       }
-    }
+    };
+    int64_t i = 0;
+    for (; i + N <= half; i += N) turn(i, N);
+    if (i < half) turn(i, int(half - i));
   }
 }
 

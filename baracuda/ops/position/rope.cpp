@@ -1,5 +1,6 @@
 #include <cmath>
 #include <vector>
+#include "baracuda/host/kept_state.hpp"
 #include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
 #include "baracuda/ops/position/position.hpp"
@@ -47,7 +48,7 @@ PrecisionGuarantee guarantee(const RopeDescriptor& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
 }
 
-// The frequencies and the sines of digits, made once per plan.
+// The frequencies and the sines of digits, shared by all plans of the same frequencies.
 struct State {
   std::vector<double> high, low, digits;
   RopeFrequencies view() const {
@@ -62,22 +63,29 @@ long double scaled(const RopeDescriptor& d, long double f) {
   const long double kept = (turns - d.low_freq_factor) / (d.high_freq_factor - d.low_freq_factor);
   return (1 - kept) * f / d.factor + kept * f;
 }
-Result<PlanState> prepare(const Stream&, const RopeDescriptor& d, const PlanPreference&) {
+PlanState make_state(const RopeDescriptor& d) {
   auto s = std::make_shared<State>();
   const int64_t rotary = rotary_dim(d), half = rotary / 2;
-  // theta^(-2 i / rotary) by the digits of i to base 8: most of the time of making a plan would go into powers.
-  auto power = [&](int64_t i) { return std::pow((long double)(d.theta), -(long double)(2 * i) / (long double)(rotary)); };
-  long double ones[8], eights = 1;
-  for (int64_t i = 0; i < std::min<int64_t>(8, half); ++i) ones[i] = power(i);
+  // theta^(-2 i / rotary) by the digits of i to base 4: most of the time of making a plan would go into powers.
+  auto power = [&](int64_t i) { return i ? std::pow((long double)(d.theta), -(long double)(2 * i) / (long double)(rotary)) : 1; };
+  long double digits[2][4], rest = 1;
+  for (int64_t i = 0; i < 4; ++i) digits[0][i] = i < half ? power(i) : 1, digits[1][i] = 4 * i < half ? power(4 * i) : 1;
+  s->high.resize(size_t(half)), s->low.resize(size_t(half));
   for (int64_t i = 0; i < half; ++i) {
-    if (i % 8 == 0) eights = power(i);
-    const long double f = scaled(d, eights * ones[i % 8]);
-    s->high.push_back(double(f));
-    s->low.push_back(double(f - double(f)));
+    if (i % 16 == 0) rest = power(i);
+    const long double f = scaled(d, rest * (digits[1][i / 4 % 4] * digits[0][i % 4]));
+    s->high[size_t(i)] = double(f);
+    s->low[size_t(i)] = double(f - double(f));
   }
   s->digits.resize(size_t(kRopeDigits * 2 * half));
   BARACUDA_ISA_PICK(position_kernels).fill_digits(s->view());
-  return PlanState(std::move(s));
+  return s;
+}
+Result<PlanState> prepare(const Stream&, const RopeDescriptor& d, const PlanPreference&) {
+  auto bits = [](double v) { return __builtin_bit_cast(uint64_t, v); };
+  const std::vector<uint64_t> key{kRopeState, uint64_t(rotary_dim(d)), bits(d.theta), uint64_t(d.scaling), bits(d.factor), bits(d.low_freq_factor),
+                                  bits(d.high_freq_factor), uint64_t(d.original_context)};
+  return kept_state(key, [&] { return make_state(d); });
 }
 
 // A block is 64 positions of one stretch of batches: its table is made once and used for all of their heads.
@@ -122,15 +130,18 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
         const int64_t at = own ? b0 * positions.strides[0] + (s0 + s) * positions.strides[1] : (s0 + s) * positions.strides[0];
         p[s] = positions.dtype == DType::i64 ? positions.as<int64_t>()[at] : positions.as<int32_t>()[at];
       }
+      const int axis = heads_inside ? 1 : 2;
+      const int64_t outer = heads_inside ? count : heads, rows = heads_inside ? heads : count;
+      auto place = [&](const TensorView& v, int64_t b, int64_t i) {
+        return v.as<char>() + (b * v.strides[0] + (heads_inside ? (s0 + i) * v.strides[2] : i * v.strides[1] + s0 * v.strides[2])) * size;
+      };
+      // The first rows come from memory while the sines are made.
+      for (int64_t r = 0; r < std::min(rows, kBlock); ++r)
+        for (int64_t byte = 0; byte < std::min<int64_t>(n * size, 512); byte += 64) __builtin_prefetch(place(x, b0, 0) + r * x.strides[axis] * size + byte);
       kernels.table[d.dtype]({frequencies, p, count, interleaved, inverse, scratch.coarse + worker * 4 * half, table});
       for (int64_t b = b0; b < b1; ++b) {
-        const int64_t outer = heads_inside ? count : heads, rows = heads_inside ? heads : count;
         for (int64_t i = 0; i < outer; ++i) {
-          auto place = [&](const TensorView& v) {
-            return v.as<char>() + (b * v.strides[0] + (heads_inside ? (s0 + i) * v.strides[2] : i * v.strides[1] + s0 * v.strides[2])) * size;
-          };
-          const int axis = heads_inside ? 1 : 2;
-          rotate({place(x), place(y), x.strides[axis], y.strides[axis], heads_inside ? 0 : width, rows,
+          rotate({place(x, b, i), place(y, b, i), x.strides[axis], y.strides[axis], heads_inside ? 0 : width, rows,
                   heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n, past});
         }
       }
