@@ -14,6 +14,16 @@ template <class V> BARACUDA_HD V log_two(TwoWords<V> x, V octaves) {
   const V low = fma(f * z, log_poly(f), n * V(V::kF32 ? -0x1.05c61p-29 : 0x1.abc9e3b39803fp-56)) + part;
   return fma(n, V(V::kF32 ? 0x1.62e43p-1 : 0x1.62e42fefa39efp-1), fma(z, V(-0.5), low) + f);
 }
+// log(hi + lo) in two words, for a finite hi > 0 and lo below an ulp of it.
+template <class V> BARACUDA_HD TwoWords<V> log_parts(TwoWords<V> x) {
+  V e;
+  const V f = normalize(x.hi, e) - 1, z = f * f, z_low = fma(f, f, -z);
+  const V part = where(x.lo == 0, V(0), x.lo * pow2<V>(-exponent(x.hi)) / (1 + f));
+  const TwoWords<V> s = two_sum(e * V(V::kF32 ? 0x1.62e4p-1 : 0x1.62e42fefa4p-1), f), t = two_sum(s.hi, -0.5 * z);
+  const V rest = fma(e, V(V::kF32 ? 0x1.7f7d1cp-20 : -0x1.8432a1b0e2634p-43), -0.5 * z_low) + part;
+  const V low = fma(f * z, log_poly(f), rest) + (s.lo + t.lo), hi = t.hi + low;
+  return {hi, (t.hi - hi) + low};
+}
 // num / (den.hi + den.lo)
 template <class V> BARACUDA_HD TwoWords<V> quotient(V num, TwoWords<V> den) {
   const V q = num / den.hi;
@@ -79,6 +89,14 @@ template <class V> BARACUDA_HD V logit(V x) {  // log(x / (1 - x))
   const auto inside = where(x > 0, x, V(1)) < 1;
   const V c = where(inside, x, V(0.5)), y = log_two(quotient(c, two_sum(V(1), -c)), V(0));
   return where(inside, y, where(x == 0, V(-kInf), where(x == 1, V(kInf), V(kNaN))));
+}
+template <class V> BARACUDA_HD V log1mexp(V x) {  // log(1 - exp(-x)): by expm1(-x) in two words below 1; -inf at 0, NaN below
+  typename V::Bits n;
+  V p;
+  const TwoWords<V> e = expm1_parts(-where(x > 0, where(x < 1, x, V(1)), V(1)), n, p), far = two_sum(V(1), -exp(-x));
+  const auto near = x < 1;
+  const V y = -abs(log_two(TwoWords<V>{where(near, -e.hi, far.hi), where(near, -e.lo, far.lo)}, V(0)));
+  return where(x > 0, y, where(x == 0, V(-kInf), V(kNaN)));
 }
 template <class V> BARACUDA_HD V tanhshrink(V x) {  // x - tanh(x); x^3 P(x^2) below 1
   const V a = abs(x), z = a * a, cube = fma(a, z, a * fma(a, a, -z));

@@ -15,6 +15,28 @@ template <class V> BARACUDA_HD V tan(V x) {
   return where(x == 0, x, where(odd, -f.cosine, f.sine) / where(odd, f.sine, f.cosine));
 }
 
+// pi x = n pi/2 + r + low; every step but the last exact.
+template <class V> BARACUDA_HD Quarter<V> reduce_quarter_pi(V x) {
+  const V y = x - 2 * round_even(0.5 * x), k = round_even(y + y), r = fma(k, V(-0.5), y), hi = r * (2 * kHalfPi<V>);
+  return {hi, fma(r, V(2 * kHalfPi<V>), -hi) + r * (2 * kHalfPiLow<V>), bits(k + kMagic<V>) - bits(V(kMagic<V>))};
+}
+template <class V> BARACUDA_HD V sinpi(V x) { return where(x == 0, x, sin_turned(reduce_quarter_pi(x), 0)); }
+// sin(pi x) / (pi x): 1 at 0, 0 at the other integers and at infinity.
+template <class V> BARACUDA_HD V sinc(V x) {
+  const V s = sinpi(x), d = x * (2 * kHalfPi<V>), d_low = fma(x, V(2 * kHalfPi<V>), -d) + x * (2 * kHalfPiLow<V>);
+  const V q = s / d, y = q - (fma(q, d, -s) + q * d_low) / d;
+  return where(abs(x) < (V::kF32 ? 0x1p-20 : 0x1p-40), V(1), where(s == 0, V(0), where(abs(x) == kInf, V(0), y)));
+}
+template <class V> BARACUDA_HD V sinc_slope(V x) {
+  const V z = x * x;
+  V p;  // (cos(pi x) - sinc(x)) / z
+  if constexpr (V::kF32) p = poly(z, -0x1.a51a66p1, 0x1.9f9ca8p1, -0x1.24fc8cp0, 0x1.abcc0cp-3, -0x1.6cc17p-6);
+  else p = poly(z, -0x1.a51a6625307d3p1, 0x1.9f9cb402bc453p1, -0x1.24feab55899b6p0, 0x1.ac6805ceae82ep-3, -0x1.8061c515bd8ebp-6,
+      0x1.d2ea8c91109ccp-10, -0x1.9998d00ef9f56p-14, 0x1.0eb74c877c7dep-18, -0x1.eb7b800cf71c2p-24);
+  const V far = (sin_turned(reduce_quarter_pi(x), 1) - sinc(x)) / x;
+  return where(z < 0.25, x * p, where(abs(x) == kInf, V(0), far));
+}
+
 // (atan(t) - t) / t^3 over z = t^2 in [0, 1]
 template <class V> BARACUDA_HD V atan_poly(V z) {
   if constexpr (V::kF32)

@@ -254,7 +254,8 @@ template <class V> BARACUDA_HD Quarter<V> reduce_quarter(V x) {
   return q;
 }
 template <class V> struct SineCosine { V sine, cosine; };
-template <class V> BARACUDA_HD SineCosine<V> sine_cosine(Quarter<V> q) {  // of r + low
+template <class V> struct SineCosineParts { TwoWords<V> sine, cosine; };
+template <class V> BARACUDA_HD SineCosineParts<V> sine_cosine_parts(Quarter<V> q) {  // of r + low
   const V z = q.r * q.r, h = 1 - 0.5 * z;
   V s, c;
   if constexpr (V::kF32) {
@@ -266,17 +267,20 @@ template <class V> BARACUDA_HD SineCosine<V> sine_cosine(Quarter<V> q) {  // of 
     c = poly(z, 0x1.5555555555555p-5, -0x1.6c16c16c168bbp-10, 0x1.a01a019f33e36p-16, -0x1.27e4f9fcca874p-22,
              0x1.1eeb512cf4093p-29, -0x1.906e975c67143p-37);
   }
-  return {q.r + fma(q.r * z, s, q.low * h), h + (((1 - h) - 0.5 * z) + fma(z * z, c, -q.r * q.low))};
+  return {{q.r, fma(q.r * z, s, q.low * h)}, {h, ((1 - h) - 0.5 * z) + fma(z * z, c, -q.r * q.low)}};
 }
-// sin(x + turn pi/2)
-template <class V> BARACUDA_HD V sin_turned(V x, int turn) {
-  const Quarter<V> q = reduce_quarter(x);
+template <class V> BARACUDA_HD SineCosine<V> sine_cosine(Quarter<V> q) {
+  const SineCosineParts<V> p = sine_cosine_parts(q);
+  return {p.sine.hi + p.sine.lo, p.cosine.hi + p.cosine.lo};
+}
+// sin(x + turn pi/2) of a reduced x
+template <class V> BARACUDA_HD V sin_turned(Quarter<V> q, int turn) {
   const SineCosine<V> f = sine_cosine(q);
   const auto n = q.n + turn;
   const V y = where((n & 1) != 0, f.cosine, f.sine);
   return where((n & 2) != 0, -y, y);
 }
-template <class V> BARACUDA_HD V sin(V x) { return where(x == 0, x, sin_turned(x, 0)); }
-template <class V> BARACUDA_HD V cos(V x) { return sin_turned(x, 1); }
+template <class V> BARACUDA_HD V sin(V x) { return where(x == 0, x, sin_turned(reduce_quarter(x), 0)); }
+template <class V> BARACUDA_HD V cos(V x) { return sin_turned(reduce_quarter(x), 1); }
 
 }  // namespace baracuda

@@ -8,7 +8,7 @@
 namespace baracuda::inline BARACUDA_ISA {
 namespace elementwise {
 
-inline constexpr double kSqrt2_Pi = 0.79788456080286535588, kSqrt1_2Pi = 0.39894228040143267794, kCubic = 0.044715;
+inline constexpr double kSqrt2_Pi = 0.79788456080286535588, kCubic = 0.044715;
 
 template <> struct Unary<UnaryKind::gelu> : Sloped<Unary<UnaryKind::gelu>> {  // x Phi(x)
   template <class V> BARACUDA_HD V fwd(V x) const {

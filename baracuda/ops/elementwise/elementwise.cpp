@@ -16,7 +16,8 @@ const ElementwiseEntry& entry(UnaryKind k) {
   if (i < kUnaryArithmetic) return BARACUDA_ISA_PICK(unary_arithmetic_kernels).kind[i];
   if ((i -= kUnaryArithmetic) < kUnaryFunction) return BARACUDA_ISA_PICK(unary_function_kernels).kind[i];
   if ((i -= kUnaryFunction) < kUnaryActivation) return BARACUDA_ISA_PICK(unary_activation_kernels).kind[i];
-  return BARACUDA_ISA_PICK(unary_logic_kernels).kind[i - kUnaryActivation];
+  if ((i -= kUnaryActivation) < kUnarySpecial) return BARACUDA_ISA_PICK(unary_special_kernels).kind[i];
+  return BARACUDA_ISA_PICK(unary_logic_kernels).kind[i - kUnarySpecial];
 }
 const ElementwiseEntry& entry(BinaryKind k) {
   int i = int(k);

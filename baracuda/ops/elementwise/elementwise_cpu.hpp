@@ -20,13 +20,15 @@ struct ElementwiseEntry {
 template <int N> struct ElementwiseTable { ElementwiseEntry kind[N]; };
 #define BARACUDA_ONE(k) +1
 inline constexpr int kUnaryArithmetic = 0 BARACUDA_UNARY_ARITHMETIC(BARACUDA_ONE), kUnaryFunction = 0 BARACUDA_UNARY_FUNCTION(BARACUDA_ONE);
-inline constexpr int kUnaryActivation = 0 BARACUDA_UNARY_ACTIVATION(BARACUDA_ONE), kUnaryLogic = 0 BARACUDA_UNARY_LOGIC(BARACUDA_ONE);
+inline constexpr int kUnaryActivation = 0 BARACUDA_UNARY_ACTIVATION(BARACUDA_ONE), kUnarySpecial = 0 BARACUDA_UNARY_SPECIAL(BARACUDA_ONE);
+inline constexpr int kUnaryLogic = 0 BARACUDA_UNARY_LOGIC(BARACUDA_ONE);
 inline constexpr int kBinaryArithmetic = 0 BARACUDA_BINARY_ARITHMETIC(BARACUDA_ONE), kBinaryFunction = 0 BARACUDA_BINARY_FUNCTION(BARACUDA_ONE);
 inline constexpr int kBinaryLogic = 0 BARACUDA_BINARY_LOGIC(BARACUDA_ONE);
 #undef BARACUDA_ONE
 BARACUDA_ISA_TABLE(ElementwiseTable<kUnaryArithmetic>, unary_arithmetic_kernels)
 BARACUDA_ISA_TABLE(ElementwiseTable<kUnaryFunction>, unary_function_kernels)
 BARACUDA_ISA_TABLE(ElementwiseTable<kUnaryActivation>, unary_activation_kernels)
+BARACUDA_ISA_TABLE(ElementwiseTable<kUnarySpecial>, unary_special_kernels)
 BARACUDA_ISA_TABLE(ElementwiseTable<kUnaryLogic>, unary_logic_kernels)
 BARACUDA_ISA_TABLE(ElementwiseTable<kBinaryArithmetic>, binary_arithmetic_kernels)
 BARACUDA_ISA_TABLE(ElementwiseTable<kBinaryFunction>, binary_function_kernels)

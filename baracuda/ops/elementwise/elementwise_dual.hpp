@@ -17,7 +17,7 @@ inline Dual normal_tail(Dual z) {
   const double tail = 0.5 * std::erfc(z.v * 0.70710678118654752440), density = 0.39894228040143267794 * std::exp(-0.5 * z.v * z.v);
   return z * Dual(tail, -density * z.d);
 }
-inline Dual mills(Dual z) { return 0.5 * std::erfc(z.v * 0.70710678118654752440) * std::exp(0.5 * z.v * z.v); }  // its slope is not used
+inline Dual mills(Dual z) { return double(0.5L * std::erfc(z.v * 0.70710678118654752440L) * std::exp(0.5L * z.v * z.v)); }  // its slope is not used
 inline TwoWords<Dual> expm1_parts(Dual x, int&, Dual&) { return {expm1(x), 0}; }
 
 }  // namespace baracuda

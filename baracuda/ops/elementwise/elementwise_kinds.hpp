@@ -17,11 +17,14 @@ namespace baracuda {
   X(gelu) X(gelu_tanh) X(quick_gelu) X(silu) X(mish) X(softplus) X(log_sigmoid) X(elu) X(selu) X(celu) X(leaky_relu)   \
   X(relu6) X(relu_squared) X(hardtanh) X(hardsigmoid) X(hardswish) X(hardshrink) X(softshrink) X(softsign)             \
   X(tanhshrink) X(tanh_softcap) X(threshold)
+#define BARACUDA_UNARY_SPECIAL(X)                                                                                      \
+  X(sinc) X(lgamma) X(digamma) X(erfinv) X(ndtr) X(ndtri) X(log_ndtr) X(i0) X(i0e) X(i1) X(i1e) X(entr) X(log1mexp)
 #define BARACUDA_UNARY_LOGIC(X)                                                                                        \
   X(logical_not) X(isnan) X(isinf) X(isfinite) X(isposinf) X(isneginf) X(signbit) X(bitwise_not) X(population_count)   \
   X(clz) X(ctz)
 #define BARACUDA_UNARY_KINDS(X)                                                                                        \
-  BARACUDA_UNARY_ARITHMETIC(X) BARACUDA_UNARY_FUNCTION(X) BARACUDA_UNARY_ACTIVATION(X) BARACUDA_UNARY_LOGIC(X)
+  BARACUDA_UNARY_ARITHMETIC(X) BARACUDA_UNARY_FUNCTION(X) BARACUDA_UNARY_ACTIVATION(X) BARACUDA_UNARY_SPECIAL(X)       \
+  BARACUDA_UNARY_LOGIC(X)
 
 #define BARACUDA_BINARY_ARITHMETIC(X)                                                                                  \
   X(add) X(sub) X(mul) X(div) X(maximum) X(minimum) X(scale_add) X(lerp) X(fmax) X(fmin) X(clamp_min) X(clamp_max)     \

@@ -290,6 +290,53 @@ TEST(ElementwiseKinds, KinksAndBounds) {
   EXPECT_EQ(y.at(0), 2);
 }
 
+TEST(ElementwiseKinds, SpecialFunctionsAtTheirEnds) {
+  constexpr double inf = INFINITY;
+  const struct { UnaryKind kind; double x, y, slope; } cases[] = {
+      {UnaryKind::sinc, 0, 1, 0}, {UnaryKind::sinc, -3, 0, 1.0 / 3}, {UnaryKind::sinc, inf, 0, 0}, {UnaryKind::sinc, -inf, 0, 0}, {UnaryKind::sinc, 1e30, 0, 1e-30},
+      {UnaryKind::lgamma, 1, 0, -0.57721566490153286}, {UnaryKind::lgamma, 2, 0, 0.42278433509846714}, {UnaryKind::lgamma, 0, inf, -inf}, {UnaryKind::lgamma, -0.0, inf, inf},
+      {UnaryKind::lgamma, -3, inf, NAN}, {UnaryKind::lgamma, inf, inf, inf}, {UnaryKind::lgamma, -inf, inf, NAN}, {UnaryKind::lgamma, -1e20, inf, NAN}, {UnaryKind::lgamma, 1e38, inf, 87.498233534},
+      {UnaryKind::digamma, 0, -inf, inf}, {UnaryKind::digamma, -0.0, inf, inf}, {UnaryKind::digamma, -1, NAN, inf}, {UnaryKind::digamma, inf, inf, 0}, {UnaryKind::digamma, -inf, NAN, NAN},
+      {UnaryKind::erfinv, 0, 0, 0.88622692545275801}, {UnaryKind::erfinv, 1, inf, inf}, {UnaryKind::erfinv, -1, -inf, inf}, {UnaryKind::erfinv, 1.5, NAN, NAN}, {UnaryKind::erfinv, inf, NAN, NAN},
+      {UnaryKind::ndtr, inf, 1, 0}, {UnaryKind::ndtr, -inf, 0, 0}, {UnaryKind::ndtri, 0, -inf, inf}, {UnaryKind::ndtri, 1, inf, inf}, {UnaryKind::ndtri, -0.25, NAN, NAN}, {UnaryKind::ndtri, 2, NAN, NAN},
+      {UnaryKind::ndtri, 0.5, 0, 2.5066282746310005}, {UnaryKind::log_ndtr, inf, 0, 0}, {UnaryKind::log_ndtr, -inf, -inf, inf}, {UnaryKind::log_ndtr, -1e10, -5e19, 1e10},
+      {UnaryKind::log_ndtr, 30, 0, 0}, {UnaryKind::i0, 0, 1, 0}, {UnaryKind::i0, -inf, inf, -inf}, {UnaryKind::i0, 100, inf, inf}, {UnaryKind::i1, 0, 0, 0.5}, {UnaryKind::i1, -inf, -inf, inf},
+      {UnaryKind::i1, -100, -inf, inf}, {UnaryKind::i0e, inf, 0, 0}, {UnaryKind::i0e, 0, 1, 0}, {UnaryKind::i1e, -inf, 0, 0}, {UnaryKind::i1e, 0, 0, 0.5},
+      {UnaryKind::entr, 0, 0, inf}, {UnaryKind::entr, -1, -inf, NAN}, {UnaryKind::entr, inf, -inf, -inf}, {UnaryKind::log1mexp, 0, -inf, inf}, {UnaryKind::log1mexp, -1, NAN, NAN}, {UnaryKind::log1mexp, inf, 0, 0}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(text(enum_name(c.kind), " at ", c.x));
+    const Tensor x(DType::f32, {1}, {c.x}), dy(DType::f32, {1}, {1});
+    Tensor y(DType::f32, {1}), dx(DType::f32, {1});
+    ASSERT_OK(run_plan<Unary>({c.kind, DType::f32, {1}}, {x, y}));
+    ASSERT_OK(run_plan<UnaryBackward>({c.kind, DType::f32, {1}}, {dy, x, y, dx}));
+    EXPECT_CLOSE(y, (std::vector<double>{c.y}), {});
+    EXPECT_CLOSE(dx, (std::vector<double>{c.slope}), {});
+  }
+}
+// Where the gradient test above does not go: reflected arguments, both sides of every seam, far tails.
+TEST(ElementwiseKinds, SlopesOfSpecialFunctions) {
+  const std::vector<double> x = {-7.75, -3.5, -2.0625, -1.25, -0.75, -0.03125, 1e-5, 0.4375, 0.5625, 0.9375, 1.125, 1.4375, 1.9375, 2.0625, 2.9375, 3.0625, 7.9375, 8.0625, 30, 250};
+  const int64_t n = int64_t(x.size());
+  for (DType t : {DType::f32, DType::f64})
+    for (UnaryKind k : {UnaryKind::lgamma, UnaryKind::digamma, UnaryKind::sinc, UnaryKind::log_ndtr, UnaryKind::ndtr, UnaryKind::i0e, UnaryKind::i1e}) {
+      SCOPED_TRACE(text(enum_name(k), " ", t));
+      const Tensor in(t, {n}, x), dy = Tensor(t, {n}, std::vector<double>(size_t(n), 1));
+      Tensor y(t, {n}), dx(t, {n});
+      ASSERT_OK(run_plan<Unary>({k, t, {n}}, {in, y}));
+      ASSERT_OK(run_plan<UnaryBackward>({k, t, {n}}, {dy, in, y, dx}));
+      std::vector<double> want, scale;
+      for (int64_t i = 0; i < n; ++i) {
+        with_functor(k, [&](auto op) {
+          if constexpr (elementwise::kDifferentiable<decltype(op), Dual>) want.push_back(op.fwd(Dual(in.at(i), 1)).d);
+        });
+        // Reflections and differences of near equals: by their terms.
+        const double term = k == UnaryKind::i0e || k == UnaryKind::i1e ? std::fabs(y.at(i)) : k == UnaryKind::lgamma || k == UnaryKind::digamma ? 4 : k == UnaryKind::sinc ? 1 / std::fabs(in.at(i)) : 0;
+        scale.push_back(3 * (std::fabs(want.back()) + (in.at(i) > 1e-4 || in.at(i) < 0 ? term : 0)));
+      }
+      EXPECT_CLOSE(dx, want, {}, &scale);
+    }
+}
+
 // ---- three operands
 void check_ternary(TernaryKind k, DType t, const Shape& sa, const Shape& sb, const Shape& sc, Layout layout) {
   SCOPED_TRACE(text(enum_name(k), " ", t, " ", sa, " ", sb, " ", sc, " layout ", int(layout)));

@@ -5,4 +5,5 @@
 #include "baracuda/ops/elementwise/binary_math.hpp"
 #include "baracuda/ops/elementwise/function_math.hpp"
 #include "baracuda/ops/elementwise/logic_math.hpp"
+#include "baracuda/ops/elementwise/special_math.hpp"
 #include "baracuda/ops/elementwise/ternary_math.hpp"

@@ -22,6 +22,9 @@ Tensor input(UnaryKind k, DType t, const Shape& shape, Layout layout = Layout::d
   switch (k) {
     case UnaryKind::log: case UnaryKind::log2: case UnaryKind::log10: case UnaryKind::log1p: case UnaryKind::sqrt: case UnaryKind::rsqrt:
     case UnaryKind::cbrt: case UnaryKind::pow_scalar: return Tensor::uniform(t, shape, 1, 0.05, 9, layout);
+    case UnaryKind::lgamma: case UnaryKind::digamma: case UnaryKind::entr: case UnaryKind::log1mexp: return Tensor::uniform(t, shape, 1, 0.05, 9, layout);
+    case UnaryKind::ndtri: return Tensor::uniform(t, shape, 1, 0.0625, 0.9375, layout);
+    case UnaryKind::erfinv: return Tensor::uniform(t, shape, 1, -0.9, 0.9, layout);
     case UnaryKind::acosh: return Tensor::uniform(t, shape, 1, 1.25, 9, layout);
     case UnaryKind::asin: case UnaryKind::acos: case UnaryKind::atanh: return Tensor::uniform(t, shape, 1, -0.9, 0.9, layout);
     case UnaryKind::logit: return Tensor::uniform(t, shape, 1, 0.0625, 0.9375, layout);

@@ -9,7 +9,7 @@
 namespace baracuda::inline BARACUDA_ISA {
 namespace elementwise {
 
-inline constexpr double kLn2 = 0.69314718055994530942, kLn10 = 2.30258509299404568402, k2_SqrtPi = 1.12837916709551257390;
+inline constexpr double kLn2 = 0.69314718055994530942, kLn10 = 2.30258509299404568402;
 
 template <> struct Unary<UnaryKind::exp> : Functor1<kY> {
   template <class V> BARACUDA_HD V fwd(V x) const { return exp(x); }

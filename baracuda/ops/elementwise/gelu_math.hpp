@@ -6,8 +6,10 @@
 namespace baracuda::inline BARACUDA_ISA {
 namespace elementwise {
 
+inline constexpr double kSqrt1_2Pi = 0.39894228040143267794, k2_SqrtPi = 1.12837916709551257390;
+
 // exp(hi + lo) as (1 + e) 2^n: w exp(hi + lo) = fma(w, e, w) 2^n is rounded once in the normal range and once more at most when
-// it is subnormal, and the rounding of hi does not reach it. hi <= 0, |lo| far below |hi|; scale() says which w.
+// it is subnormal, and the rounding of hi does not reach it. hi <= 93 (720), |lo| far below |hi|; scale() says which w.
 template <class V> struct ExpParts { V e; typename V::Bits n; };
 template <class V> BARACUDA_HD V exp_floor() { return V::kF32 ? -160 : -1400; }  // further than exp_reduce goes: a factor may lift the result from 0
 template <class V> BARACUDA_HD ExpParts<V> exp_parts(V hi) {
@@ -51,18 +53,21 @@ template <class V> BARACUDA_HD V mills(V z) {
   const V d = z + kMillsShift<V>, t = (z - kMillsShift<V>) / d;
   return fma(t, fma(t, mills_higher(t), V(kMillsSecond<V>)), V(kMillsFirst<V>)) / d;
 }
-// w Phi(-(z + z_low)), given exp(-(z + z_low)^2 / 2): sums and products that would cost half an ulp each carry a second word.
-template <class V> BARACUDA_HD V scaled_tail(V w, V z, V z_low, ExpParts<V> g) {
+// w Phi(-(z + z_low)) in two words, given exp(-(z + z_low)^2 / 2) = 1 + e, or that over a power of two: sums and products that
+// would cost half an ulp each carry a second word.
+template <class V> BARACUDA_HD TwoWords<V> tail_parts(V w, V z, V z_low, V e) {
   const double k = kMillsShift<V>, first = kMillsFirst<V>, second = kMillsSecond<V>;
   const double first_low = V::kF32 ? 0 : -0x1.565f5eebea41cp-55, second_low = V::kF32 ? 0 : 0x1.3174d50a816acp-55;
-  const TwoWords<V> d = two_sum(z, V(k)), e = two_sum(z, V(-k));
-  const V d_low = d.lo + z_low, t = e.hi / d.hi, inverse = (1 - t) * (0.5 / k), off = d_low * inverse;  // off = d_low / d
-  const V t_low = ((fma(-t, d.hi, e.hi) + (e.lo + z_low)) - t * d_low) * inverse;
+  const TwoWords<V> d = two_sum(z, V(k)), c = two_sum(z, V(-k));
+  const V d_low = d.lo + z_low, t = c.hi / d.hi, inverse = (1 - t) * (0.5 / k), off = d_low * inverse;  // off = d_low / d
+  const V t_low = ((fma(-t, d.hi, c.hi) + (c.lo + z_low)) - t * d_low) * inverse;
   const V h = mills_higher(t), q = fma(t, h, V(second)), q_low = fma(t, h, second - q) + second_low;
   const V p = fma(t, q, V(first)), p_low = fma(t, q_low, fma(t, q, first - p) + first_low) + t_low * fma(t, h, q);
   const V n = w * p, n_low = fma(-n, off, fma(w, p, -n) + w * p_low);
-  return scale((n + fma(n, g.e, fma(n_low, g.e, n_low))) / d.hi, g.n);
+  const V more = fma(n, e, fma(n_low, e, n_low)), sum = n + more, y = sum / d.hi;
+  return {y, (fma(-y, d.hi, sum) + ((n - sum) + more)) / d.hi};
 }
+template <class V> BARACUDA_HD V scaled_tail(V w, V z, V z_low, ExpParts<V> g) { return scale(tail_parts(w, z, z_low, g.e).hi, g.n); }
 template <class V> BARACUDA_HD V normal_tail(V z) { return scaled_tail(z, z, V(0), normal_density(z)); }  // z Phi(-z)
 
 template <class V> BARACUDA_HD ExpParts<V> exp_minus_square(V x) {
