@@ -21,101 +21,122 @@ int64_t empty(const ScanDescriptor& d) {
   return int64_t(d.kind == ScanKind::cummin ? top : top == all ? 0 : ~top);
 }
 
-// --- carries of split lanes: those of a segment's blocks, and what goes on from segment to segment
-struct Carries { ScanState *block, *running; };
-Carries carve_carries(const ScanDescriptor& d, Carver& c) {
-  if (d.shape.numel() == 0 || !may_split(d, c.threads())) return {};
+struct Scratch {
+  ScanState *block = nullptr, *running = nullptr;  // carries of a segment's blocks, and what goes on from segment to segment
+  double* products = nullptr;
+};
+int64_t products_of(int64_t n) { return (n + kScanProducts - 1) / kScanProducts; }
+Scratch carve_scratch(const ScanDescriptor& d, bool products, Carver& c) {
+  Scratch out;
+  if (d.shape.numel() == 0) return out;
   const int64_t n = length(d), lanes = d.shape.numel() / n;
-  Carries out;
-  out.block = c.take<ScanState>("carries of blocks", segment(lanes, n) * lanes);
-  out.running = c.take<ScanState>("carries of segments", lanes);
+  if (may_split(d, c.threads())) {
+    out.block = c.take<ScanState>("carries of blocks", segment(lanes, n) * lanes);
+    out.running = c.take<ScanState>("carries of segments", lanes);
+  }
+  if (products) out.products = c.take<double>("products", products_of(n) * lanes);
   return out;
 }
-void carve(const ScanDescriptor& d, const void*, Carver& c) { carve_carries(d, c); }
 
 struct Runner {
   const ScanDescriptor& d;
-  const TensorView &x, &y, &indices;
-  const RowWalk<3> walk;
+  const Lanes& l;
+  const ScanKernels& kernels;
+  const RowWalk<5> walk;
   const int64_t n;
   const int threads;
   const Arrangement how;
-  const bool past;
+  const Scratch scratch;
   void (*const scan)(const ScanLanes&);
-  void (*const carries)(const ScanCarries&);
 
-  Runner(const ScanDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& indices, int threads)
-      : d(d), x(x), y(y), indices(indices), walk(outer_axes(x.shape), {&x, &y, &indices}), n(x.shape.last()), threads(threads),
-        how(arrange<3>(walk, {&x, &y, &indices}, n, threads)),
-        past(d.shape.numel() * int64_t(byte_size(y.dtype)) >= kCached), scan(BARACUDA_ISA_PICK(scan_kernels).scan[int(d.kind)][d.dtype]),
-        carries(BARACUDA_ISA_PICK(scan_kernels).carries[int(d.kind)][d.dtype]) {}
+  Runner(const ScanDescriptor& d, const Lanes& l, const ScanKernels& kernels, const Scratch& scratch, int threads)
+      : d(d), l(l), kernels(kernels), walk(outer_axes(l.out.shape), {&l.in[0], &l.in[1], &l.in[2], &l.out, &l.indices}), n(l.out.shape.last()),
+        threads(threads), how(arrange<5>(walk, {&l.in[0], &l.in[1], &l.in[2], &l.out, &l.indices}, n, threads)), scratch(scratch),
+        scan(kernels.scan[int(d.kind)][d.dtype]) {}
 
-  ScanLanes lanes(const int64_t (&o)[3], int64_t count) const {
-    return {at(x, o[0]), at(y, o[1]), static_cast<int64_t*>(at(indices, o[2])), step(x), step(y), step(indices), walk.pitch(0), walk.pitch(1),
-            walk.pitch(2), count, n, 0, chunks(n), x.dtype, y.dtype, int(byte_size(x.dtype)), int(byte_size(y.dtype)), empty(d), how.columns, d.exclusive, d.reverse, d.ties == ScanTies::first, past, nullptr, nullptr};
+  // `count` lanes from lane `first` on, at these offsets.
+  ScanLanes lanes(const int64_t (&o)[5], int64_t first, int64_t count) const {
+    auto port = [&](const TensorView& v, int k) {
+      return ScanPort{static_cast<char*>(at(v, o[k])), step(v), walk.pitch(k), v.dtype, int(byte_size(v.dtype))};
+    };
+    return {{port(l.in[0], 0), port(l.in[1], 1), port(l.in[2], 2)}, port(l.out, 3), port(l.indices, 4), count, n, 0, blocks(n), empty(d),
+            how.columns, d.exclusive, l.falling, d.ties == ScanTies::first, d.shape.numel() * int64_t(byte_size(l.out.dtype)) >= kCached, nullptr,
+            nullptr, scratch.products ? scratch.products + first * products_of(n) : nullptr};
   }
   int64_t groups() const { return how.columns ? walk.outer.rows * how.strips : walk.rows; }
   // The lanes of one call: a strip of columns, or one row.
   ScanLanes group(int64_t g, int64_t& first) const {
-    int64_t count = 1, o[3];
+    int64_t count = 1, o[5];
     first = g;
     if (how.columns) {
       const int64_t begin = g % how.strips * how.strip, inner = walk.outer.inner;
       first = g / how.strips * inner + begin, count = inner - begin < how.strip ? inner - begin : how.strip;
     }
     walk.offsets(first, o);
-    return lanes(o, count);
+    return lanes(o, first, count);
   }
-  void whole() const {
-    if (how.columns) {
-      const int64_t size = how.strip * n;
-      parallel_for(groups(), size < kPiece ? kPiece / size : 1, threads, [&](int64_t begin, int64_t end, int) {
-        int64_t first;
-        for (int64_t g = begin; g < end; ++g) scan(group(g, first));
-      });
-    } else {
-      parallel_for(walk.rows, n < kPiece ? kPiece / n : 1, threads, [&](int64_t begin, int64_t end, int) {
-        walk.runs(begin, end, [&](const int64_t (&o)[3], int64_t, int64_t rows) { scan(lanes(o, rows)); });
-      });
+  // Products of pieces become those of all pieces behind them.
+  void spread_products(int64_t first, int64_t count) const {
+    for (int64_t lane = first; lane < first + count; ++lane) {
+      double* const p = scratch.products + lane * products_of(n);
+      double after = 1;
+      for (int64_t c = products_of(n); c-- > 0;) {
+        const double own = p[c];
+        p[c] = after, after *= own;
+      }
     }
   }
+  void whole() const {
+    const int64_t size = (how.columns ? how.strip : 1) * n, grain = size < kPiece ? kPiece / size : 1;
+    parallel_for(groups(), grain, threads, [&](int64_t begin, int64_t end, int) {
+      if (!how.columns && !scratch.products)
+        return walk.runs(begin, end, [&](const int64_t (&o)[5], int64_t first, int64_t rows) { scan(lanes(o, first, rows)); });
+      for (int64_t g = begin, first; g < end; ++g) {
+        const ScanLanes p = group(g, first);
+        if (scratch.products) kernels.products[d.dtype](p), spread_products(first, p.lanes);
+        scan(p);
+      }
+    });
+  }
+  // f(lanes, their first lane, first block, end block) for blocks [begin, begin + count) of all lanes.
+  template <class F> void each(int64_t start, int64_t count, int64_t grain, F&& f) const {
+    parallel_for(groups() * count, grain, threads, [&](int64_t begin, int64_t end, int) {
+      while (begin < end) {
+        const int64_t b = begin % count, m = count - b < end - begin ? count - b : end - begin;
+        int64_t first;
+        ScanLanes p = group(begin / count, first);
+        p.begin = start + b, p.end = start + b + m;
+        f(p, first, b, b + m);
+        begin += m;
+      }
+    });
+  }
   // Segment by segment: totals of blocks, what came before each block, blocks.
-  void split(const Carries& c) const {
+  void split() const {
     const int64_t all = blocks(n), most = segment(walk.rows, n), grain = how.columns ? 1 : 8;
+    if (scratch.products) {
+      each(0, all, grain, [&](const ScanLanes& p, int64_t, int64_t, int64_t) { kernels.products[d.dtype](p); });
+      parallel_for(walk.rows, 1, threads, [&](int64_t begin, int64_t end, int) { spread_products(begin, end - begin); });
+    }
     for (int64_t s = 0; s < all; s += most) {
       const int64_t count = all - s < most ? all - s : most;
-      auto each = [&](int64_t grain, auto&& f) {  // f(lanes, first lane, first block, end block)
-        parallel_for(groups() * count, grain, threads, [&](int64_t begin, int64_t end, int) {
-          while (begin < end) {
-            const int64_t b = begin % count, m = count - b < end - begin ? count - b : end - begin;
-            int64_t first;
-            ScanLanes p = group(begin / count, first);
-            f(p, first, b, b + m);
-            begin += m;
-          }
-        });
-      };
-      auto blocks_of = [&](ScanLanes& p, int64_t b, int64_t e) {
-        p.begin = (s + b) * kScanLanes;
-        p.end = (s + e) * kScanLanes < chunks(n) ? (s + e) * kScanLanes : chunks(n);
-      };
-      each(grain, [&](ScanLanes p, int64_t first, int64_t begin, int64_t end) {
+      each(s, count, grain, [&](ScanLanes p, int64_t first, int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b) {
-          blocks_of(p, b, b + 1);
-          p.total = c.block + b * walk.rows + first;
+          p.begin = s + b, p.end = s + b + 1;
+          p.total = scratch.block + b * walk.rows + first;
           scan(p);
         }
       });
-      carries({c.block, c.running, count, walk.rows, s == 0, d.ties == ScanTies::first});
-      each(grain, [&](ScanLanes p, int64_t first, int64_t begin, int64_t end) {
-        blocks_of(p, begin, end);
-        p.carry = c.block + begin * walk.rows + first;
+      kernels.carries[int(d.kind)][d.dtype]({scratch.block, scratch.running, count, walk.rows, s == 0, d.ties == ScanTies::first});
+      each(s, count, grain, [&](ScanLanes p, int64_t first, int64_t begin, int64_t) {
+        p.carry = scratch.block + begin * walk.rows + first;
         scan(p);
       });
     }
   }
 };
 
+void carve(const ScanDescriptor& d, const void*, Carver& c) { carve_lanes(d, false, c); }
 Status run(const Launch<Scan>& l) {
   run_scan(l.desc, l.args.x, l.args.y, l.args.indices, l.carver(), l.threads);
   return {};
@@ -129,13 +150,16 @@ PrecisionGuarantee scan_detail::scan_guarantee(const ScanDescriptor& d) {
   const DType kept = has_indices(d.kind) ? d.dtype : is_floating(d.dtype) && wide ? DType::f64 : accumulator(d.dtype);
   return {.math_precision = kept, .accumulator = kept, .batch_invariant = true};
 }
-void scan_detail::carve_scan(const ScanDescriptor& d, Carver& c) { carve_carries(d, c); }
-void scan_detail::run_scan(const ScanDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& indices, Carver c, int threads) {
+void scan_detail::carve_lanes(const ScanDescriptor& d, bool products, Carver& c) { carve_scratch(d, products, c); }
+void scan_detail::run_lanes(const ScanDescriptor& d, const ScanKernels& kernels, const Lanes& lanes, Carver c, int threads) {
   if (d.shape.numel() == 0) return;
-  const Carries carries = carve_carries(d, c);
-  const TensorView from = along(x, d, d.reverse), to = along(y, d, d.reverse), at = along(indices, d, d.reverse);
-  const Runner r(d, from, to, at, threads);
-  r.how.split ? r.split(carries) : r.whole();
+  const Scratch scratch = carve_scratch(d, kernels.products[d.dtype] && d.kind == ScanKind::cumprod, c);
+  const Runner r(d, lanes, kernels, scratch, threads);
+  r.how.split ? r.split() : r.whole();
+}
+void scan_detail::run_scan(const ScanDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& indices, Carver c, int threads) {
+  const Lanes lanes{{along(x, d, d.reverse)}, along(y, d, d.reverse), along(indices, d, d.reverse), d.reverse};
+  run_lanes(d, BARACUDA_ISA_PICK(scan_kernels), lanes, c, threads);
 }
 
 DType Scan::y_dtype(const Descriptor& d) {

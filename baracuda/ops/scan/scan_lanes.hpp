@@ -8,7 +8,6 @@ namespace baracuda::scan_detail {
 
 inline int axis_of(const ScanDescriptor& d) { return d.axis < 0 ? d.axis + (d.shape.rank ? d.shape.rank : 1) : d.axis; }
 inline int64_t length(const ScanDescriptor& d) { return d.shape.rank ? d.shape[axis_of(d)] : 1; }
-inline int64_t chunks(int64_t n) { return (n + kScanSteps - 1) / kScanSteps; }
 inline int64_t blocks(int64_t n) { return (n + kScanBlock - 1) / kScanBlock; }
 
 // The view with the scanned axis last, beginning where the scan begins.
@@ -31,19 +30,20 @@ inline TensorView along(const TensorView& v, const ScanDescriptor& d, bool rever
 inline int64_t step(const TensorView& v) { return v.absent() ? 0 : v.strides[v.shape.rank - 1]; }
 inline void* at(const TensorView& v, int64_t offset) { return v.absent() ? nullptr : v.as<char>() + offset * int64_t(byte_size(v.dtype)); }
 
-// Lanes next to each other in memory go side by side (columns), in strips that leave every thread enough of them; `split`
-// says that there are too few lanes for the threads, so that these share the blocks of a lane.
+// Lanes next to each other in memory go side by side (columns), and so do lanes of a few elements, in strips that leave every
+// thread enough of them; `split` says that there are too few lanes for the threads, so that these share the blocks of a lane.
 struct Arrangement {
   bool columns = false, split = false;
   int64_t strip = 1, strips = 1;  // lanes to a call with columns, calls to a row of lanes
 };
 constexpr int64_t kCached = 16 << 20;  // bytes of an output from which on it is written past the caches
-constexpr int64_t kLeastPerThread = 4, kSegmentBlocks = 2048;
+constexpr int64_t kLeastPerThread = 4, kSegmentBlocks = 512, kFewColumns = 8, kLeastStrip = 16, kShort = 16;
 template <int K> Arrangement arrange(const RowWalk<K>& walk, const TensorView* const (&views)[K], int64_t n, int threads) {
   Arrangement a;
   const int64_t inner = walk.outer.inner;
   for (int k = 0; k < K; ++k)
-    a.columns |= inner >= kScanLanes / 2 && !views[k]->absent() && walk.pitch(k) == 1 && (n == 1 || (step(*views[k]) != 1 && step(*views[k]) != -1));
+    a.columns |= inner >= kFewColumns && !views[k]->absent() && walk.pitch(k) == 1 && (n == 1 || (step(*views[k]) != 1 && step(*views[k]) != -1));
+  a.columns |= n < kShort && inner >= kLeastStrip;
   const bool one = threads == 1 || blocks(n) < 2;
   if (!a.columns) {
     a.split = !one && walk.rows < kLeastPerThread * threads;
@@ -53,7 +53,7 @@ template <int K> Arrangement arrange(const RowWalk<K>& walk, const TensorView* c
     a.strips = (inner + a.strip - 1) / a.strip;
     const int64_t groups = walk.outer.rows * a.strips;
     if (threads == 1 || groups >= kLeastPerThread * threads || groups % threads == 0) return a;
-    if (a.strip == kScanLanes) break;
+    if (a.strip == kLeastStrip) break;
   }
   if (!one) a.split = true, a.strip = kScanStrip, a.strips = (inner + a.strip - 1) / a.strip;
   return a;
@@ -68,8 +68,15 @@ inline bool may_split(const ScanDescriptor& d, int threads) {
   return threads > 1 && blocks(n) > 1 && d.shape.numel() / n < kLeastPerThread * kScanStrip * threads;
 }
 
-// The whole of a scan: its scratch, and its run with the scratch that c gives.
-void carve_scan(const ScanDescriptor& d, Carver& c);
+// A scan, or a gradient, over lanes of views that lie `along` the axis; those that the kind does not read are absent.
+struct Lanes {
+  TensorView in[3], out, indices;
+  bool falling;  // positions along the axis fall from step to step
+};
+// Scratch: carries of split lanes, and products for the gradient of cumprod.
+void carve_lanes(const ScanDescriptor& d, bool products, Carver& c);
+void run_lanes(const ScanDescriptor& d, const ScanKernels& kernels, const Lanes& lanes, Carver c, int threads);
+// The forward, from its own arguments.
 void run_scan(const ScanDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& indices, Carver c, int threads);
 PrecisionGuarantee scan_guarantee(const ScanDescriptor& d);
 

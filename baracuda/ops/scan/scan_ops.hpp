@@ -1,31 +1,17 @@
 #pragma once
-// The ops of a scan, for ISA units. An op works on a tile of kScanSteps x kScanLanes elements E; a lane is a chunk.
-//   State                   what a lane's elements amount to; join(earlier, later) is the op, identity() its neutral element
-//   totals(tile, steps, t)  t[lane] = the lane's elements in order; kMaps: also changes the tile to what apply() wants
-//   apply(tile, steps, c, t)  each element becomes y: c[lane], what came before the chunk, op the chunk's elements so far;
-//                           reads t with kMaps, else writes it, as totals() does
-// Elements of a lane beyond its count lie behind all others and only spoil totals that nobody reads.
+// The ops of scans, for ISA units. An op takes kStep elements of a lane at a time (a row; columns: of N lanes side by side):
+//   E, V            an element in memory or staged; the packs it computes in
+//   State           what a lane's elements amount to; join(earlier, later, first), identity(), value(state)
+//   Carry<columns>  what goes on from step to step within a block: enter() from what came before the block, leave() takes the
+//                   block's total into it. The total is independent of what came before, so blocks may be taken apart
+//   scan<columns>(v, carry, step)  v[0] becomes y. Elements behind the lane's end are fill()
 #include <type_traits>
-#include "baracuda/math/element.hpp"
 #include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/scan/scan_cpu.hpp"
+#include "baracuda/ops/scan/scan_group.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace scan {
-
-constexpr int kL = kScanSteps, kW = kScanLanes;
-
-// Original elements of a tile, for the rare lanes that go element by element.
-struct Source {
-  double (*at)(const void*, int64_t);
-  char* const* lane;
-  const int* count;
-  int64_t step;
-  double operator()(int l, int i) const { return at(lane[l], i * step); }
-};
-
-struct Add { static constexpr double kIdentity = -0.0, kEmpty = 0; template <class V> BARACUDA_HD static V of(V a, V b) { return a + b; } };
-struct Mul { static constexpr double kIdentity = 1, kEmpty = 1; template <class V> BARACUDA_HD static V of(V a, V b) { return a * b; } };
 
 // f32 in memory as f64 and back; g++ takes the plain conversion apart.
 BARACUDA_HD Pack<double, kLanes<double>> widen(const float* p) {
@@ -41,141 +27,207 @@ template <class E, class A, int N> BARACUDA_HD Pack<E, N> narrow(Pack<A, N> v) {
 #endif
   return convert<E>(v);
 }
+template <class V, class E> BARACUDA_HD V fetch(const E* p) {
+  if constexpr (std::is_same_v<typename V::Scalar, E>) return load<V::kWidth>(p);
+  else return widen(p);
+}
+
+// What a step is told besides the packs.
+template <class Op> struct Step {
+  const typename Op::E* in[3];  // element i of lane l is in[q][i * next[q] + l]
+  int64_t next[3];
+  int steps, start;             // elements that are there; the first one's place in the block
+  bool first, totals;           // ties; y is not wanted
+  typename Op::Index* at;       // where the steps of extrema go, -1 for what came before the block
+  int64_t at_next;
+  const double* products;       // of cumprod's gradient; from lane to lane:
+  int64_t products_pitch;
+};
+template <class Op, bool kColumns> inline constexpr int kPacks = kColumns ? Op::kStep : Op::kStep / Op::V::kWidth;
+template <class Op, bool kColumns> inline constexpr int kAbreast = kColumns ? Op::V::kWidth : 1;  // lanes
+
+struct Add { static constexpr double kIdentity = -0.0, kEmpty = 0; template <class V> BARACUDA_HD static V of(V a, V b) { return a + b; } };
+struct Mul { static constexpr double kIdentity = 1, kEmpty = 1; template <class V> BARACUDA_HD static V of(V a, V b) { return a * b; } };
 
 // Sums (-0 is the neutral element: 0 would turn -0 into 0) and products of E, kept in A.
 template <class E_, class A, class F> struct Fold {
   using E = E_;
   using State = A;
   using Index = int32_t;
-  static constexpr int N = kLanes<A>, kPacks = kW / N;
-  static constexpr bool kMaps = false, kIndexed = false;
-  using V = Pack<A, N>;
+  using V = Pack<A, kLanes<A>>;
+  static constexpr int N = V::kWidth, kStep = kGroup<A>, kIn = 1, kPlaces = -1;
+  static constexpr bool kIndexed = false, kGradient = false;
+  template <bool> struct Carry { V c, total; };
   BARACUDA_HD static State identity() { return A(F::kIdentity); }
-  BARACUDA_HD static State join(State a, State b) { return F::of(a, b); }
+  BARACUDA_HD static State join(State a, State b, bool) { return F::of(a, b); }
+  BARACUDA_HD static E value(State s) { return E(s); }
   BARACUDA_HD static E empty(int64_t) { return E(F::kEmpty); }
-  BARACUDA_HD static void move(State&, int64_t) {}
-  BARACUDA_HD static V get(const E* p) {
-    if constexpr (std::is_same_v<E, A>) return load<N>(p);
-    else return widen(p);
+  BARACUDA_HD static E fill(int) { return E(F::kIdentity); }
+  template <bool kColumns> BARACUDA_HD static Carry<kColumns> enter(const State* s) {
+    if constexpr (kColumns) return {load<N>(s), F::kIdentity};
+    else return {spread<V>(*s), F::kIdentity};
   }
-  static void totals(E* tile, int steps, State* t, const Source&) {
-    V s[kPacks];
-    for (int k = 0; k < kPacks; ++k) s[k] = V(F::kIdentity);
-    for (int i = 0; i < steps; ++i)
-      for (int k = 0; k < kPacks; ++k) s[k] = F::of(s[k], get(tile + i * kW + k * N));
-    for (int k = 0; k < kPacks; ++k) store<A, N>(t + k * N, s[k]);
+  template <bool kColumns> BARACUDA_HD static void leave(const Carry<kColumns>& c, State* s, int64_t) {
+    for (int l = 0; l < (kColumns ? N : 1); ++l) s[l] = F::of(s[l], c.total.lane(l));
   }
-  template <bool kExclusive> static void apply(E* tile, Index*, int steps, const State* before, State* t, bool, const Source&) {
-    V s[kPacks], c[kPacks], last[kPacks];
-    for (int k = 0; k < kPacks; ++k) s[k] = V(F::kIdentity), last[k] = c[k] = load<N>(before + k * N);
-    for (int i = 0; i < steps; ++i)
-      for (int k = 0; k < kPacks; ++k) {
-        E* p = tile + i * kW + k * N;
-        s[k] = F::of(s[k], get(p));
-        const V y = F::of(c[k], s[k]);
-        store<E, N>(p, narrow<E>(kExclusive ? last[k] : y));
-        last[k] = y;
-      }
-    for (int k = 0; k < kPacks; ++k) store<A, N>(t + k * N, s[k]);
+  template <bool kColumns> BARACUDA_HD static void scan(V (&v)[1][kColumns ? kStep : kStep / N], Carry<kColumns>& c, const Step<Fold>&) {
+    prefix<kColumns, kStep>(v[0], V(F::kIdentity), [](V a, V b) { return F::of(a, b); });
+    const V t = total<kColumns, kStep>(v[0]);
+#pragma GCC unroll 16
+    for (V& y : v[0]) y = F::of(c.c, y);
+    c.c = F::of(c.c, t), c.total = F::of(c.total, t);
   }
 };
 
-// Maxima and minima. An element takes over when it is larger, or NaN and the first one, or, with the last of equals, as
-// large or NaN. index: the step within the chunk that y is, -1 for c's.
+// Maxima and minima. An element takes over when it is larger, or NaN and the first one, or, with the last of equals, as large
+// or NaN. Which element y is, is the last place up to here where an element took over.
 template <class E_, bool kMax, bool kIndexed_> struct Extremum {
   using E = E_;
-  struct State { E v; int64_t index; };  // index < 0: nothing yet
   using V = Pack<E, kLanes<E>>;
   using Index = typename V::Int;
-  static constexpr int N = kLanes<E>, kPacks = kW / N;
-  static constexpr bool kMaps = false, kIndexed = kIndexed_;
-  using Bits = typename V::Bits;
+  using I = Pack<Index, V::kWidth>;
   using Mask = typename V::Mask;
-  BARACUDA_HD static State identity() { return {E(0), -1}; }
+  struct State { E v; int64_t index; };  // index < 0: nothing yet
+  static constexpr int N = V::kWidth, kStep = kGroup<E>, kIn = 1, kPlaces = -1;
+  static constexpr bool kIndexed = kIndexed_, kGradient = false, kWhole = std::is_integral_v<E>;
+  template <bool> struct Carry { V c; I at, nothing; };  // nothing: -1 where no element came before the block
+  BARACUDA_HD static E empty(int64_t least) { return kWhole ? E(least) : E(kMax ? -kInf : kInf); }
+  BARACUDA_HD static E fill(int) {
+    if constexpr (!kWhole) return E(kMax ? -kInf : kInf);
+    else {
+      constexpr E top = std::is_signed_v<E> ? E(~uint64_t(0) >> 1) : E(~uint64_t(0));
+      return kMax ? E(~top) : top;
+    }
+  }
+  BARACUDA_HD static State identity() { return {fill(0), -1}; }
+  BARACUDA_HD static E value(State s) { return s.v; }
   template <class P, class M> BARACUDA_HD static M takes(P x, P over, M last) {
     M more;
     if constexpr (kMax) more = x > over;
     else more = x < over;
-    if constexpr (std::is_integral_v<E>) return more | (last & (x == over));
+    if constexpr (kWhole) return more | (last & (x == over));
     else return more | (last & ((x == over) | is_nan(x))) | (is_nan(x) & (over == over));
   }
   static State join(State a, State b, bool first) {
     if (a.index < 0 || b.index < 0) return a.index < 0 ? b : a;
     return takes(Pack<E, 1>::of(b.v), Pack<E, 1>::of(a.v), !first) ? b : a;
   }
-  BARACUDA_HD static E empty(int64_t least) { return std::is_integral_v<E> ? E(least) : E(kMax ? -kInf : kInf); }
-  BARACUDA_HD static void move(State& s, int64_t start) { s.index += start; }
   BARACUDA_HD static Mask mask(bool b) {
     if constexpr (N == 1) return b;
-    else return Bits{} - typename V::Int(b);
+    else return typename V::Bits{} - Index(b);
   }
-  BARACUDA_HD static void keep(State* t, V s, Bits at) {
+  template <bool kColumns> BARACUDA_HD static Carry<kColumns> enter(const State* s) {
     alignas(64) E v[N];
-    alignas(64) Index i[N];
-    store<E, N>(v, s);
-    __builtin_memcpy(i, &at, sizeof at);
-    for (int l = 0; l < N; ++l) t[l] = {v[l], i[l]};
+    alignas(64) Index nothing[N];
+    for (int l = 0; l < N; ++l) v[l] = s[kColumns ? l : 0].v, nothing[l] = -Index(s[kColumns ? l : 0].index < 0);
+    Carry<kColumns> c{load<N>(v), spread<I>(-1), I(0)};
+    __builtin_memcpy(&c.nothing.v, nothing, sizeof c.nothing.v);
+    return c;
   }
-  static void totals(E* tile, int steps, State* t, bool first) {
-    const Mask last = mask(!first);
-    V s[kPacks];
-    Bits at[kPacks];
-    for (int k = 0; k < kPacks; ++k) s[k] = load<N>(tile + k * N), at[k] = Bits{};
-    for (int i = 1; i < steps; ++i)
-      for (int k = 0; k < kPacks; ++k) {
-        const V x = load<N>(tile + i * kW + k * N);
-        const Mask m = takes(x, s[k], last);
-        s[k] = where(m, x, s[k]);
-        if constexpr (kIndexed) at[k] = m ? Bits{} + Index(i) : at[k];
-      }
-    for (int k = 0; k < kPacks; ++k) keep(t + k * N, s[k], at[k]);
-  }
-  template <bool kExclusive> static void apply(E* tile, Index* index, int steps, const State* before, State* t, bool first, const Source&) {
-    const Mask last = mask(!first);
-    for (int k = 0; k < kPacks; ++k) {  // one pack of lanes after the other: few registers, and the chain of a maximum is short
-      alignas(64) E cv[N];
-      alignas(64) Index empty[N];
-      for (int l = 0; l < N; ++l) cv[l] = before[k * N + l].v, empty[l] = before[k * N + l].index < 0;
-      Bits none;
-      __builtin_memcpy(&none, empty, sizeof none);
-      const V c = load<N>(cv);
-      V s = c, y_last = c;
-      Bits at{}, at_last = Bits{} - 1;
-      for (int i = 0; i < steps; ++i) {
-        E* p = tile + i * kW + k * N;
-        const V x = load<N>(p);
-        const Mask m = i == 0 ? mask(true) : takes(x, s, last);
-        s = where(m, x, s);
-        if constexpr (kIndexed) at = m ? Bits{} + Index(i) : at;
-        const Mask own = takes(s, c, last) | (none != 0);
-        const V y = where(own, s, c);
-        store<E, N>(p, kExclusive ? y_last : y);
-        y_last = y;
-        if constexpr (kIndexed) {
-          const Bits now = own ? at : Bits{} - 1, out = kExclusive ? at_last : now;
-          __builtin_memcpy(index + i * kW + k * N, &out, sizeof out);
-          at_last = now;
-        }
-      }
-      keep(t + k * N, s, at);
+  template <bool kColumns> BARACUDA_HD static void leave(const Carry<kColumns>& c, State* s, int64_t start) {
+    for (int l = 0; l < (kColumns ? N : 1); ++l) {  // without indices, any place will do
+      const int64_t at = kIndexed ? c.at.lane(l) : 0;
+      s[l] = {c.c.lane(l), at < 0 ? s[l].index : start + at};
     }
+  }
+  BARACUDA_HD static V over(V a, V b) {  // the later of equal ones; NaN counts for nothing
+    if constexpr (!kWhole) return kMax ? larger(a, b) : smaller(a, b);
+    else if constexpr (kMax) return where(a > b, a, b);
+    else return where(a < b, a, b);
+  }
+  template <bool kColumns, class J>
+  BARACUDA_HD static void fold(V (&v)[kColumns ? kStep : kStep / N], V& c, const J& join) {
+    prefix<kColumns, kStep>(v, V(spread<V>(fill(0))), join);
+    const V t = total<kColumns, kStep>(v);
+#pragma GCC unroll 16
+    for (V& y : v) y = join(c, y);
+    c = join(c, t);
+  }
+  template <bool kColumns> [[gnu::noinline]] static void fold_careful(V (&v)[kColumns ? kStep : kStep / N], V& c, bool first) {
+    const Mask last = mask(!first);
+    fold<kColumns>(v, c, [&](V a, V b) __attribute__((always_inline)) { return where(takes(b, a, last), b, a); });
+  }
+  template <bool kColumns> BARACUDA_HD static void scan(V (&v)[1][kColumns ? kStep : kStep / N], Carry<kColumns>& c, const Step<Extremum>& s) {
+    constexpr int K = kColumns ? kStep : kStep / N;
+    V x[K];
+    const V before = c.c;
+    bool careful = false;
+    if constexpr (!kWhole) {
+      V sum = c.c;  // NaN where one of them is, and where infinities meet, which only takes longer
+#pragma GCC unroll 16
+      for (int k = 0; k < K; ++k) sum = sum + v[0][k];
+      careful = s.first || any(is_nan(sum));
+    }
+    if constexpr (kIndexed)
+#pragma GCC unroll 16
+      for (int k = 0; k < K; ++k) x[k] = v[0][k];
+    if (careful) fold_careful<kColumns>(v[0], c.c, s.first);
+    else fold<kColumns>(v[0], c.c, [](V a, V b) __attribute__((always_inline)) { return over(a, b); });
+    if constexpr (kIndexed) {
+      V earlier[K];
+      I at[K];
+      if (s.first) delayed<kColumns, kStep>(v[0], before, earlier);
+#pragma GCC unroll 16
+      for (int k = 0; k < K; ++k) {
+        Mask took;
+        if (s.first) {
+          I none = k ? I(0) : c.nothing;
+          if constexpr (!kColumns && N > 1)
+            if (k == 0) none = pick(none, I(0), [](int l) { return l ? N + l : 0; });
+          took = takes(x[k], earlier[k], mask(false)) | (none.v != 0);
+        } else if constexpr (kWhole) took = x[k] == v[0][k];
+        else took = (x[k] == v[0][k]) | is_nan(x[k]);
+        at[k] = where(took, place<kColumns>(s.start, k), I(-1));
+      }
+      if (s.first) c.nothing = I(0);
+      auto further = [](I a, I b) __attribute__((always_inline)) { return where(a > b, a, b); };
+      prefix<kColumns, kStep>(at, I(-1), further);
+      const I t = total<kColumns, kStep>(at);
+#pragma GCC unroll 16
+      for (int k = 0; k < K; ++k) {
+        const I out = further(c.at, at[k]);
+        __builtin_memcpy(s.at + (kColumns ? k * s.at_next : k * N), &out.v, sizeof out.v);
+      }
+      c.at = further(c.at, t);
+    }
+  }
+  template <bool kColumns> BARACUDA_HD static I place(int start, int k) {
+    I at = spread<I>(Index(start + (kColumns ? k : k * N)));
+    if constexpr (!kColumns && N > 1) {
+      I lane;
+      for (int l = 0; l < N; ++l) lane.set_lane(l, Index(l));
+      at = at + lane;
+    }
+    return at;
   }
 };
 
-// exp(x) / 2^k for |x| up to 2^20 (2^28 in f64), as exact as exp; what is below `low`, 110 (760) under k ln 2, counts as low and
-// vanishes. k_magic is k + kMagic: its bits are k's.
+// exp(x) / 2^k for |x| up to 2^20 (2^28 in f64), as exact as exp; k_magic is k + kMagic: its bits are k's. What is below
+// `low`, 87 (700) under k ln2, gives 0, and so does -inf; x is at most a little larger than k ln2.
+template <class V> inline constexpr double kBelow = V::kF32 ? 87 : 700;
 template <class V> inline constexpr double kVanish = V::kF32 ? 110 : 760;
+template <class V> BARACUDA_HD V exp_over_reduced(V x, V k_magic, typename V::Bits& n) {
+  const V t = fma(x, V(0x1.71547652b82fep0), V(kMagic<V>)), m = t - kMagic<V>;
+  n = bits(t) - bits(k_magic);
+  const V r = fma(m, V(V::kF32 ? 0x1.05c61p-29 : -0x1.abc9e3b39803fp-56), fma(m, V(V::kF32 ? -0x1.62e43p-1 : -0x1.62e42fefa39efp-1), x));
+  return 1 + expm1_reduced(r);
+}
+template <class V> BARACUDA_HD V exp_near(V x, V k_magic, V low) {
+  typename V::Bits n;
+  const V e = exp_over_reduced(x, k_magic, n);
+  return where(x < low, V(0), e * pow2<V>(n));
+}
+// The same without a bound above; what is below `low`, kVanish under k ln2, counts as low and vanishes.
 template <class V> BARACUDA_HD V exp_over(V x, V k_magic, V low) {
-  x = where(x < low, low, x);
-  const V t = fma(x, V(0x1.71547652b82fep0), V(kMagic<V>)), n = t - kMagic<V>;
-  const V r = fma(n, V(V::kF32 ? 0x1.05c61p-29 : -0x1.abc9e3b39803fp-56), fma(n, V(V::kF32 ? -0x1.62e43p-1 : -0x1.62e42fefa39efp-1), x));
-  return scale(1 + expm1_reduced(r), bits(t) - bits(k_magic));
+  typename V::Bits n;
+  const V e = exp_over_reduced(where(x < low, low, x), k_magic, n);
+  return scale(e, n);
 }
 
-// log(sum of exp x). A chunk's elements become exp(x) / 2^k, k = round(max / ln 2); with s their running sum and what came
+// log(sum of exp x). A step's elements become exp(x) / 2^k, k = round(max / ln 2); with s their running sum and what came
 // before as a sum c over the same power of two, y = log(c + s) + k ln 2. Whole powers of two shift sums exactly and enter log
 // beside the exponent that it splits off, so nothing is lost where y is small beside the maximum. This holds while the
-// maximum rises by less than kRange over what came first and stays below kLimit; other chunks (infinities and NaN too) go
+// maximum rises by less than kRange over what came first and stays below kLimit; other steps (infinities and NaN too) go
 // element by element in f64.
 template <class E_> struct LogSumExp {
   using E = E_;
@@ -183,12 +235,13 @@ template <class E_> struct LogSumExp {
   using D = Pack<double, 1>;
   using Index = int32_t;
   struct State { double sum; E most; int32_t k; };  // sum over 2^k, or over exp(most) where most is beyond kLimit; most = -inf: none
-  static constexpr int N = kLanes<E>, kPacks = kW / N;
-  static constexpr bool kMaps = true, kIndexed = false;
+  static constexpr int N = V::kWidth, kStep = 64, kIn = 1, kPlaces = -1, W = kGroup<E>;
+  static constexpr bool kIndexed = false, kGradient = false;
   static constexpr double kRange = V::kF32 ? 60 : 600, kLimit = V::kF32 ? 0x1p20 : 0x1p28, kLog2E = 0x1.71547652b82fep0;
+  template <bool kColumns> struct Carry { State block[kColumns ? N : 1], own[kColumns ? N : 1]; };
   BARACUDA_HD static State identity() { return {0, E(-kInf), 0}; }
-  BARACUDA_HD static void move(State&, int64_t) {}
   BARACUDA_HD static E empty(int64_t) { return E(-kInf); }
+  BARACUDA_HD static E fill(int) { return E(-kInf); }
   BARACUDA_HD static bool tame(double m) { return m >= -kLimit && m <= kLimit; }
   BARACUDA_HD static int32_t power(double m) {
     const double p = m * kLog2E;
@@ -221,81 +274,85 @@ template <class E_> struct LogSumExp {
     const auto e = exponent(s);
     return where(s == 0, P(-kInf), log_reduced(P::from_bits(bits(s) - (e << P::kMantissa)) - 1, from_int<P>(e) + k));
   }
-  static double value(State s) {
+  static double precise(State s) {
     if (!(s.most < E(kInf)) || s.most == E(-kInf)) return double(s.most);
     if (tame(s.most)) return log_scaled(D::of(s.sum), D::of(double(s.k))).v;
     return double(s.most) + baracuda::log(D::of(s.sum)).v;
   }
-
-  static void totals(E* tile, int steps, State* t, const Source& x) {
-    alignas(64) E m[kW], power_of[kW], total[kW];
-    for (int k = 0; k < kPacks; ++k) {  // NaN is left to the sum; two chains hide the latency
-      V most[2] = {V(-kInf), V(-kInf)};
-      for (int i = 0; i < steps; ++i) {
-        const V e = load<N>(tile + i * kW + k * N);
-        most[i & 1] = where(e > most[i & 1], e, most[i & 1]);
-      }
-      store<E, N>(m + k * N, where(most[0] > most[1], most[0], most[1]));
-    }
-    for (int l = 0; l < kW; ++l) {
-      t[l] = {0, m[l], power(m[l])};
-      power_of[l] = E(t[l].k);
-    }
-    for (int k = 0; k < kPacks; ++k) {
-      const V p = load<N>(power_of + k * N), k_magic = p + kMagic<V>, low = p * 0x1.62e42fefa39efp-1 - kVanish<V>;
-      V s = 0;
-      for (int i = 0; i < steps; ++i) {
-        E* at = tile + i * kW + k * N;
-        const V e = exp_over(load<N>(at), k_magic, low);
-        store<E, N>(at, e);
-        s = s + e;
-      }
-      store<E, N>(total + k * N, s);
-    }
-    for (int l = 0; l < kW; ++l) {
-      t[l].sum = total[l];
-      if ((tame(m[l]) || m[l] == E(-kInf)) && total[l] == total[l]) continue;
-      t[l] = identity();
-      for (int i = 0; i < x.count[l]; ++i) t[l] = join(t[l], of(x(l, i)));
-    }
+  static E value(State s) { return E(precise(s)); }
+  template <bool kColumns> BARACUDA_HD static Carry<kColumns> enter(const State* s) {
+    Carry<kColumns> c;
+    for (int l = 0; l < (kColumns ? N : 1); ++l) c.block[l] = s[l], c.own[l] = identity();
+    return c;
   }
-  template <bool kExclusive> static void apply(E* tile, Index*, int steps, const State* before, const State* t, bool, const Source& x) {
-    alignas(64) E c[kW], factor[kW], power_of[kW];
-    int odd[kW], odd_count = 0;
-    for (int l = 0; l < kW; ++l) {
+  template <bool kColumns> BARACUDA_HD static void leave(const Carry<kColumns>& c, State* s, int64_t) {
+    for (int l = 0; l < (kColumns ? N : 1); ++l) s[l] = join(s[l], c.own[l]);
+  }
+  // Each lane's number, for packs: a row's in all lanes.
+  template <bool kColumns> BARACUDA_HD static V per_lane(const E* p) {
+    if constexpr (kColumns) return load<N>(p);
+    else return spread<V>(*p);
+  }
+  template <bool kColumns> [[gnu::noinline]] static void scan(V (&v)[1][kColumns ? kStep : kStep / N], Carry<kColumns>& carry, const Step<LogSumExp>& x) {
+    constexpr int K = kColumns ? kStep : kStep / N, L = kColumns ? N : 1, G = kColumns ? W : W / N;
+    alignas(64) E m[N], k_of[N], c[N], factor[N], sum[N];
+    V most[2] = {V(-kInf), V(-kInf)};  // NaN is left to the sum; two chains hide the latency
+    for (int k = 0; k < K; ++k) most[k & 1] = where(v[0][k] > most[k & 1], v[0][k], most[k & 1]);
+    store<E, N>(m, where(most[0] > most[1], most[0], most[1]));
+    if constexpr (!kColumns)
+      for (int d = N / 2; d; d /= 2)
+        for (int l = 0; l < d; ++l) m[l] = m[l + d] > m[l] ? m[l + d] : m[l];
+    State t[L], before[L];
+    for (int l = 0; l < L; ++l) t[l] = {0, m[l], power(m[l])}, k_of[l] = E(t[l].k);
+    {
+      const V p = per_lane<kColumns>(k_of), k_magic = p + kMagic<V>, low = p * 0x1.62e42fefa39efp-1 - kBelow<V>;
+      V s = 0;
+      for (int g = 0; g < K; g += G) {
+#pragma GCC unroll 16
+        for (int k = 0; k < G; ++k) v[0][g + k] = exp_near(v[0][g + k], k_magic, low);
+        prefix<kColumns, W>(v[0] + g, V(0), [](V a, V b) { return a + b; });
+        const V own = total<kColumns, W>(v[0] + g);
+#pragma GCC unroll 16
+        for (int k = 0; k < G; ++k) v[0][g + k] = s + v[0][g + k];
+        s = s + own;
+      }
+      store<E, N>(sum, s);
+    }
+    for (int l = 0; l < L; ++l) {
+      t[l].sum = sum[l];
+      before[l] = join(carry.block[l], carry.own[l]);
+      if (!((tame(m[l]) || m[l] == E(-kInf)) && sum[l] == sum[l])) {
+        t[l] = identity();
+        for (int i = 0; i < x.steps; ++i) t[l] = join(t[l], of(x.in[0][i * x.next[0] + l]));
+      }
+      carry.own[l] = join(carry.own[l], t[l]);
+    }
+    if (x.totals) return;
+    int odd[L], odd_count = 0;
+    for (int l = 0; l < L; ++l) {
       const State &a = before[l], &b = t[l];
       const bool none = a.most == E(-kInf), nothing = b.most == E(-kInf);
-      const double most = none || b.most > a.most ? b.most : a.most;
+      const double highest = none || b.most > a.most ? b.most : a.most;
       double low = a.most;
       if (none)
-        for (int i = 0; i < x.count[l] && low == -kInf; ++i) low = x(l, i);
-      const bool fine = (none && nothing) || (tame(most) && most - low <= kRange && (none || tame(a.most)) && (nothing || tame(b.most)));
+        for (int i = 0; i < x.steps && low == -kInf; ++i) low = x.in[0][i * x.next[0] + l];
+      const bool fine = (none && nothing) || (tame(highest) && highest - low <= kRange && (none || tame(a.most)) && (nothing || tame(b.most)));
       if (!fine) odd[odd_count++] = l;
       const int32_t k = none ? b.k : nothing || a.k > b.k ? a.k : b.k;
       c[l] = none || !fine ? E(0) : E(a.sum * pow2(a.k - k));
       factor[l] = nothing || !fine ? E(0) : E(pow2(b.k - k));
-      power_of[l] = E(k);
+      k_of[l] = E(k);
     }
-    alignas(64) E kept[kL];
-    for (int k = 0; k < kPacks; ++k) {
-      const V carried = load<N>(c + k * N), f = load<N>(factor + k * N), p = load<N>(power_of + k * N);
-      V s = 0;
-      for (int i = 0; i < steps; ++i) {
-        E* at = tile + i * kW + k * N;
-        const V now = s + load<N>(at);
-        store<E, N>(at, log_scaled(fma(kExclusive ? s : now, f, carried), p));
-        s = now;
-      }
-    }
+    const V carried = per_lane<kColumns>(c), f = per_lane<kColumns>(factor), p = per_lane<kColumns>(k_of);
+    for (V& y : v[0]) y = log_scaled(fma(y, f, carried), p);
     for (int o = 0; o < odd_count; ++o) {
       const int l = odd[o];
       State s = before[l];
-      for (int i = 0; i < x.count[l]; ++i) {
-        if (kExclusive) kept[i] = E(value(s));
-        s = join(s, of(x(l, i)));
-        if (!kExclusive) kept[i] = E(value(s));
+      for (int i = 0; i < x.steps; ++i) {
+        s = join(s, of(x.in[0][i * x.next[0] + l]));
+        if constexpr (kColumns) v[0][i].set_lane(l, value(s));
+        else v[0][i / N].set_lane(i % N, value(s));
       }
-      for (int i = 0; i < x.count[l]; ++i) tile[i * kW + l] = kept[i];
     }
   }
 };

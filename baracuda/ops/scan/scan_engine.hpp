@@ -1,0 +1,313 @@
+#pragma once
+// The loops around an op, for ISA units: rows, and columns side by side. Elements are read where they lie if they are dense and
+// of the computing type, else through L1; what is not written in place goes through L1 too, where an exclusive scan shifts it.
+#include "baracuda/ops/scan/scan_ops.hpp"
+
+namespace baracuda::inline BARACUDA_ISA {
+namespace scan {
+
+template <class E> BARACUDA_HD bool is_element(DType t) {
+  if constexpr (std::is_integral_v<E>) return t == DType::i64 || t == DType::u64;
+  else return t == (sizeof(E) == 4 ? DType::f32 : DType::f64);
+}
+template <class Op> typename Op::State get_state(const ScanState* from) {
+  static_assert(sizeof(typename Op::State) <= sizeof(ScanState));
+  typename Op::State s;
+  __builtin_memcpy(&s, from, sizeof s);
+  return s;
+}
+template <class Op> void put_state(ScanState* to, const typename Op::State& s) { __builtin_memcpy(static_cast<void*>(to), &s, sizeof s); }
+
+// n elements of a lane or of a step: element i at at[i next], next = 1 or -1.
+template <class E> struct Line { E* at; int64_t next; };
+template <class E> Line<const E> line_of(const ScanPort& p, const char* at, int64_t step, int64_t n, E* buffer, int64_t ahead = 0) {
+  if (step == -1 && n > 0) {
+    if (is_element<E>(p.dtype)) return {reinterpret_cast<const E*>(at), -1};
+    scan_stage.in[p.dtype](at - (n - 1) * p.size, 1, buffer, n, ahead);
+    return {buffer + n - 1, -1};
+  }
+  if (step == 1 && is_element<E>(p.dtype)) return {reinterpret_cast<const E*>(at), 1};
+  scan_stage.in[p.dtype](at, step, buffer, n, ahead);
+  return {buffer, 1};
+}
+// Steps of an extremum as positions along the axis.
+template <class Index> void widen_places(const Index* at, int64_t* to, int64_t n, bool down, bool falling, int64_t last, int64_t start, int64_t carried) {
+  const int64_t turn = falling ? -1 : 1, zero = falling ? last - start : start, before = carried < 0 ? -1 : falling ? last - carried : carried;
+  if (down)
+    for (int64_t i = 0; i < n; ++i) to[n - 1 - i] = at[i] < 0 ? before : zero + turn * at[i];
+  else
+    for (int64_t i = 0; i < n; ++i) to[i] = at[i] < 0 ? before : zero + turn * at[i];
+}
+// Whether in[q] of an exclusive scan's gradient is one element behind: y_(i+1) of the scan is the i-th of the inclusive one.
+template <class Op> BARACUDA_HD bool is_late(const ScanLanes& p, int q) {
+  if constexpr (Op::kGradient) return p.exclusive && Op::kLate[q];
+  else return false;
+}
+
+template <class Op> class Rows {
+  using E = typename Op::E;
+  using V = typename Op::V;
+  using Index = typename Op::Index;
+  static constexpr int N = V::kWidth, K = kPacks<Op, false>, kIn = Op::kIn, kMargin = 64;
+  const ScanLanes& p_;
+  typename Op::State before_;
+  typename Op::template Carry<false> carry_;
+  E last_;  // y before the next element, for exclusive scans
+  Index last_at_;
+  alignas(64) E in_[kIn][kScanChunk], out_[kMargin + kScanChunk + kMargin];
+  alignas(64) Index at_[Op::kIndexed ? kMargin + kScanChunk : 1];
+  alignas(64) int64_t wide_[Op::kIndexed || Op::kGradient ? kScanChunk : 1];
+
+  Line<const E> read(int q, int64_t lane, int64_t i, int n) {
+    const ScanPort& x = p_.in[q];
+    const int64_t late = is_late<Op>(p_, q);
+    const char* at = x.at + (lane * x.pitch + (i - late) * x.step) * x.size;
+    if constexpr (Op::kGradient)
+      if (q == Op::kPlaces) {
+        Line<const int64_t> places{};
+        if (late && i == 0) {
+          wide_[0] = -1;
+          if (n > 1) scan_stage.in[DType::i64](at + x.step * x.size, x.step, wide_ + 1, n - 1, 0);
+          places = {wide_, 1};
+        } else places = line_of<int64_t>(x, at, x.step, n, wide_);
+        const int64_t own = p_.falling ? p_.n - 1 - i : i, turn = p_.falling ? -1 : 1;
+        if (places.next == 1)
+          for (int k = 0; k < n; ++k) in_[q][k] = E(places.at[k] == own + turn * k);
+        else
+          for (int k = 0; k < n; ++k) in_[q][k] = E(places.at[-k] == own + turn * k);
+        return {in_[q], 1};
+      }
+    if (late && i == 0) {
+      scan_stage.in[x.dtype](at + x.step * x.size, 0, in_[q], 1, 0);
+      if (q == 0) in_[q][0] = 0;
+      if (n > 1) scan_stage.in[x.dtype](at + x.step * x.size, x.step, in_[q] + 1, n - 1, 0);
+      return {in_[q], 1};
+    }
+    return line_of<E>(x, at, x.step, n, in_[q]);
+  }
+  void steps(const Line<const E> (&x)[kIn], Line<E> y, int64_t lane, int64_t i, int n) {
+    alignas(64) E tail[kIn][Op::kStep], tail_out[Op::kStep];
+    typename Op::template Carry<false> carry = carry_;
+    for (int k = 0; k < n; k += Op::kStep) {
+      const int m = n - k < Op::kStep ? n - k : Op::kStep;
+      Step<Op> s;
+      Line<E> to{y.at + k * y.next, y.next};
+      for (int q = 0; q < kIn; ++q) s.in[q] = x[q].at + k * x[q].next, s.next[q] = x[q].next;
+      s.steps = m, s.start = int(i % kScanBlock) + k, s.first = p_.first, s.totals = p_.total != nullptr;
+      if constexpr (Op::kIndexed) s.at = at_ + 1 + k;
+      if (p_.products) s.products = p_.products + lane * ((p_.n + kScanProducts - 1) / kScanProducts) + (i + k) / kScanProducts;
+      if (m < Op::kStep) {
+        for (int q = 0; q < kIn; ++q) {
+          for (int j = 0; j < Op::kStep; ++j) tail[q][j] = j < m ? s.in[q][j * s.next[q]] : Op::fill(q);
+          s.in[q] = tail[q], s.next[q] = 1;
+        }
+        to = {tail_out, 1};
+      }
+      V v[kIn][K];
+#pragma GCC unroll 3
+      for (int q = 0; q < kIn; ++q)
+        if (s.next[q] > 0)
+#pragma GCC unroll 16
+          for (int j = 0; j < K; ++j) v[q][j] = fetch<V>(s.in[q] + j * N);
+        else
+#pragma GCC unroll 16
+          for (int j = 0; j < K; ++j) v[q][j] = reversed(fetch<V>(s.in[q] - j * N - (N - 1)));
+      Op::template scan<false>(v, carry, s);
+      if (to.next > 0)
+#pragma GCC unroll 16
+        for (int j = 0; j < K; ++j) store<E, N>(to.at + j * N, narrow<E>(v[0][j]));
+      else
+#pragma GCC unroll 16
+        for (int j = 0; j < K; ++j) store<E, N>(to.at - j * N - (N - 1), narrow<E>(reversed(v[0][j])));
+      if (m < Op::kStep)
+        for (int j = 0; j < m; ++j) y.at[(k + j) * y.next] = tail_out[j];
+    }
+    carry_ = carry;
+  }
+  void piece(int64_t lane, int64_t i, int n) {
+    Line<const E> x[kIn];
+    for (int q = 0; q < kIn; ++q) x[q] = read(q, lane, i, n);
+    const ScanPort& y = p_.out;
+    char* const at = y.at + (lane * y.pitch + i * y.step) * y.size;
+    const bool shift = p_.exclusive && !Op::kGradient, down = y.step == -1;
+    const bool direct = !p_.total && !shift && !p_.past && (down || y.step == 1) && is_element<E>(y.dtype);
+    Line<E> to = direct ? Line<E>{reinterpret_cast<E*>(at), y.step} : down ? Line<E>{out_ + kMargin + n - 1, -1} : Line<E>{out_ + kMargin, 1};
+    E* const begin = to.at;
+    if (shift) *to.at = last_, to.at += to.next;
+    steps(x, to, lane, i, n);
+    if (p_.total) return;
+    if (shift) last_ = to.at[(n - 1) * to.next];
+    if (Op::kGradient && p_.exclusive && i == 0) *begin = 0;
+    if (!direct) scan_stage.out[y.dtype](out_ + kMargin, down ? at - (n - 1) * y.size : at, down ? 1 : y.step, n, p_.past);
+    if constexpr (Op::kIndexed) {
+      const ScanPort& to = p_.indices;
+      const bool turn = to.step == -1;
+      if (shift) at_[0] = last_at_, last_at_ = at_[n];
+      widen_places(at_ + !shift, wide_, n, turn, p_.falling, p_.n - 1, i / kScanBlock * kScanBlock, before_.index);
+      char* const place = to.at + (lane * to.pitch + i * to.step) * 8;
+      scan_stage.out[DType::i64](wide_, turn ? place - (n - 1) * 8 : place, turn ? 1 : to.step, n, p_.past);
+    }
+  }
+
+ public:
+  explicit Rows(const ScanLanes& p) : p_(p) {}
+  void run(int64_t lane) {
+    before_ = p_.carry ? get_state<Op>(p_.carry + lane) : Op::identity();
+    for (int64_t b = p_.begin; b < p_.end; ++b) {
+      carry_ = Op::template enter<false>(&before_);
+      if constexpr (!Op::kGradient) last_ = b == 0 ? Op::empty(p_.empty) : Op::value(before_);
+      last_at_ = -1;
+      const int64_t from = b * kScanBlock, to = p_.n - from < kScanBlock ? p_.n : from + kScanBlock;
+      for (int64_t i = from; i < to; i += kScanChunk) piece(lane, i, to - i < kScanChunk ? int(to - i) : kScanChunk);
+      Op::template leave<false>(carry_, &before_, from);
+    }
+    if (p_.total) put_state<Op>(p_.total + lane, before_);
+  }
+};
+
+template <class Op> class Columns {
+  using E = typename Op::E;
+  using V = typename Op::V;
+  using Index = typename Op::Index;
+  static constexpr int N = V::kWidth, K = Op::kStep, kIn = Op::kIn;
+  static constexpr int kFit = (kIn == 1 ? 16384 : 8192) / (K * int(sizeof(E))), S = kFit < kScanStrip ? kFit : kScanStrip;  // lanes abreast
+  static_assert(S % N == 0);
+  const ScanLanes& p_;
+  alignas(64) E in_[kIn][K * S], out_[(K + 1) * S];  // out: a row for the element before, then one for each step
+  alignas(64) Index at_[Op::kIndexed ? (K + 1) * S : 1];
+  alignas(64) int64_t wide_[Op::kIndexed || Op::kGradient ? S : 1];
+  alignas(64) typename Op::State before_[S];
+  alignas(64) typename Op::template Carry<true> carry_[S / N];
+
+  // Where step i of the lanes lies; `whole`: it may be read up to a multiple of N lanes.
+  const E* read(int q, int64_t lane, int lanes, int64_t i, int steps, int64_t& pitch) {
+    const ScanPort& x = p_.in[q];
+    const int64_t late = is_late<Op>(p_, q), begin = i - late;
+    const char* at = x.at + (lane * x.pitch + begin * x.step) * x.size;
+    const int64_t next = x.step * x.size;
+    const bool places = q == Op::kPlaces, missing = late && i == 0;
+    if (!places && !missing && x.pitch == 1 && lanes % N == 0 && is_element<E>(x.dtype)) {
+      pitch = x.step;
+      return reinterpret_cast<const E*>(at);
+    }
+    pitch = S;
+    for (int k = 0; k < steps; ++k, at += next) {
+      E* const to = in_[q] + k * S;
+      const bool none = missing && k == 0;
+      const int64_t ahead = i + k + K < p_.n && x.pitch == 1 ? K * next : 0;
+      if (places) {
+        const Line<const int64_t> line = line_of<int64_t>(x, none ? at + next : at, x.pitch, lanes, wide_, ahead);
+        const int64_t own = none ? -1 : p_.falling ? p_.n - 1 - i - k : i + k;
+        if (line.next == 1)
+          for (int l = 0; l < lanes; ++l) to[l] = E(line.at[l] == own);
+        else
+          for (int l = 0; l < lanes; ++l) to[l] = E(line.at[-l] == own);
+      } else scan_stage.in[x.dtype](none ? at + next : at, x.pitch, to, lanes, ahead);
+      if (none && (places || q == 0))
+        for (int l = 0; l < lanes; ++l) to[l] = 0;
+    }
+    return in_[q];
+  }
+  void write(int64_t lane, int lanes, int64_t i, int steps, int64_t block) {
+    const bool shift = p_.exclusive && !Op::kGradient;
+    const ScanPort& y = p_.out;
+    E* const from = out_ + (shift ? 0 : S);
+    if (Op::kGradient && p_.exclusive && i == 0)
+      for (int l = 0; l < lanes; ++l) from[l] = 0;
+    for (int k = 0; k < steps; ++k)
+      scan_stage.out[y.dtype](from + k * S, y.at + (lane * y.pitch + (i + k) * y.step) * y.size, y.pitch, lanes, p_.past);
+    if (shift) __builtin_memcpy(out_, out_ + steps * S, S * sizeof(E));
+    if constexpr (Op::kIndexed) {
+      for (int k = 0; k < steps; ++k) {
+        const Index* const at = at_ + (k + !shift) * S;
+        for (int l = 0; l < lanes; ++l) {
+          const int64_t place = at[l] < 0 ? before_[l].index : block + at[l];
+          wide_[l] = p_.falling && place >= 0 ? p_.n - 1 - place : place;
+        }
+        const ScanPort& to = p_.indices;
+        scan_stage.out[DType::i64](wide_, to.at + (lane * to.pitch + (i + k) * to.step) * 8, to.pitch, lanes, p_.past);
+      }
+      if (shift) __builtin_memcpy(at_, at_ + steps * S, S * sizeof(Index));
+    }
+  }
+  void steps(int64_t lane, int lanes, int64_t i, int n) {
+    const E* x[kIn];
+    int64_t pitch[kIn];
+    for (int q = 0; q < kIn; ++q) x[q] = read(q, lane, lanes, i, n, pitch[q]);
+    const int64_t chunks = (p_.n + kScanProducts - 1) / kScanProducts;
+    for (int l = 0; l < lanes; l += N) {
+      Step<Op> s;
+      V v[kIn][K];
+      for (int q = 0; q < kIn; ++q) {
+        s.in[q] = x[q] + l, s.next[q] = pitch[q];
+        if (x[q] != in_[q] && l * sizeof(E) % 64 == 0 && i + 2 * K <= p_.n)
+          for (int k = 0; k < K; ++k) __builtin_prefetch(x[q] + l + (K + k) * pitch[q]);
+        if (n == K)
+#pragma GCC unroll 16
+          for (int k = 0; k < K; ++k) v[q][k] = fetch<V>(s.in[q] + k * pitch[q]);
+        else
+          for (int k = 0; k < K; ++k) v[q][k] = k < n ? fetch<V>(s.in[q] + k * pitch[q]) : spread<V>(typename V::Scalar(Op::fill(q)));
+      }
+      s.steps = n, s.start = int(i % kScanBlock), s.first = p_.first, s.totals = p_.total != nullptr;
+      if constexpr (Op::kIndexed) s.at = at_ + S + l, s.at_next = S;
+      if (p_.products) s.products = p_.products + (lane + l) * chunks + i / kScanProducts, s.products_pitch = l + N <= lanes ? chunks : 0;
+      Op::template scan<true>(v, carry_[l / N], s);
+#pragma GCC unroll 16
+      for (int k = 0; k < K; ++k) store<E, N>(out_ + (1 + k) * S + l, narrow<E>(v[0][k]));
+    }
+  }
+
+ public:
+  explicit Columns(const ScanLanes& p) : p_(p) {
+    if (p.lanes % N == 0) return;
+    for (auto& tile : in_)  // lanes that are not there are computed too
+      for (E& e : tile) e = 0;
+  }
+  void run() {
+    for (int64_t lane = 0; lane < p_.lanes; lane += S) {
+      const int lanes = p_.lanes - lane < S ? int(p_.lanes - lane) : S, all = (lanes + N - 1) / N * N;
+      for (int l = 0; l < all; ++l) before_[l] = p_.carry && l < lanes ? get_state<Op>(p_.carry + lane + l) : Op::identity();
+      for (int64_t b = p_.begin; b < p_.end; ++b) {
+        for (int l = 0; l < all; l += N) carry_[l / N] = Op::template enter<true>(before_ + l);
+        if constexpr (!Op::kGradient)
+          for (int l = 0; l < all; ++l) out_[l] = b == 0 ? Op::empty(p_.empty) : Op::value(before_[l]);
+        if constexpr (Op::kIndexed)
+          for (int l = 0; l < all; ++l) at_[l] = -1;
+        const int64_t from = b * kScanBlock, to = p_.n - from < kScanBlock ? p_.n : from + kScanBlock;
+        for (int64_t i = from; i < to; i += K) {
+          const int n = to - i < K ? int(to - i) : K;
+          steps(lane, lanes, i, n);
+          if (!p_.total) write(lane, lanes, i, n, from);
+        }
+        for (int l = 0; l < all; l += N) Op::template leave<true>(carry_[l / N], before_ + l, from);
+      }
+      if (p_.total)
+        for (int l = 0; l < lanes; ++l) put_state<Op>(p_.total + lane + l, before_[l]);
+    }
+  }
+};
+
+template <class Op> void scan_lanes(const ScanLanes& p) {
+  if (p.columns) {
+    Columns<Op> c(p);
+    c.run();
+  } else {
+    Rows<Op> r(p);
+    for (int64_t lane = 0; lane < p.lanes; ++lane) r.run(lane);
+  }
+  if (p.past) store_past_fence();
+}
+template <class Op> void scan_carries(const ScanCarries& p) {
+  for (int64_t l = 0; l < p.lanes; ++l) {
+    typename Op::State s = p.start ? Op::identity() : get_state<Op>(p.running + l);
+    for (int64_t b = 0; b < p.blocks; ++b) {
+      const typename Op::State own = get_state<Op>(p.carries + b * p.lanes + l);
+      put_state<Op>(p.carries + b * p.lanes + l, s);
+      s = Op::join(s, own, p.first);
+    }
+    put_state<Op>(p.running + l, s);
+  }
+}
+
+}  // namespace scan
+}  // namespace baracuda
