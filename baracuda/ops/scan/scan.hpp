@@ -11,9 +11,9 @@
 // which NaNs are too, the last in scan order, or the first with ties = first; -1 where an exclusive scan is still empty.
 // In place: y may be x where the strides and the dtype are equal.
 // Numerics: cumsum in f64 for f32 and f64, in f32 for halves; cumprod in f64; logcumsumexp in f32 (f64 for f64), carries in
-// f64; cummax and cummin are exact. The order is a tree of the axis' length alone (chunks of 64 in order, 16 chunks to a
-// block, blocks in order), the same for rows and columns and any number of threads. Workspace: only where there are fewer
-// lanes than 256 per thread; carries of blocks. Guarantee: deterministic, batch invariant, same bits for any instruction set.
+// f64; cummax and cummin are exact. The order is a tree of the axis' length alone (groups of 8 or 16 by Sklansky's network,
+// groups of a block of 1024 in order, blocks in order), the same for rows and columns and any number of threads. Workspace: only
+// where there are fewer lanes than 1024 per thread; carries of blocks. Guarantee: deterministic, batch invariant, same bits for any instruction set.
 #include <span>
 #include "baracuda/core/plan.hpp"
 
@@ -64,12 +64,12 @@ using ScanPlan = Plan<Scan>;
 // dx_j = the sum over i of dy_i times the derivative of y_i by x_j, each kind by one recurrence of O(n):
 //   cumsum        the scan of dy from the other end
 //   cumprod       P_j R_j, R_j = dy_j + x_(j+1) R_(j+1), P_j the product before j: x is never divided by, so zeros are exact; in
-//                 f64, so that products beyond f32 on the way do no harm. Where P_j is 0, an R_j that has overflowed counts as 0.
+//                 f64, so that products beyond f32 on the way do no harm. A factor that has overflowed counts as 0 beside a factor 0.
 //   cummax, cummin  dy_i goes to the element that y_i is, by the indices of the forward (whatever its tie rule was)
 //   logcumsumexp  the sum over i of dy_i exp(x_j - y_i); x_j = -inf gets 0; where y_i is +inf, dy_i goes to the last +inf up to i
 // reads() says which tensors of the forward a kind reads; the others may be given and are not looked at. Floats only; shapes,
-// strides, workspace (and 24 bytes per 1024 elements of longer lanes) and guarantee as above; ties is not looked at. Sums are kept
-// in f64 (cumsum of halves in f32; logcumsumexp adds chunks of 64 in f32 for other than f64).
+// strides, workspace (for cumprod 8 bytes more per 64 elements) and guarantee as above; ties is not looked at. Sums are kept
+// in f64 (cumsum of halves in f32; logcumsumexp adds 64 elements in f32 for other than f64).
 // In place: dx may be dy, x or y where the strides are equal and the scan is not exclusive.
 struct ScanBackward {
   static constexpr std::string_view name = "scan_backward", category = "scan", summary = "gradient of scan";
