@@ -138,7 +138,8 @@ template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<
   }
   const int64_t units = (w.lines + w.most - 1) / w.most * w.chunks;
   auto each_unit = [&](auto f) {
-    parallel_for(units, 1, threads, [&](int64_t begin, int64_t end, int worker) {
+    const int64_t grain = std::clamp<int64_t>(units / (4 * std::max(threads, 1)), 1, 8);  // a worker goes on with what it has fetched
+    parallel_for(units, grain, threads, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t u = begin; u < end; ++u) {
         const int64_t chunk = u % w.chunks, first = u / w.chunks * w.most;
         walk.runs(first, std::min(first + w.most, w.lines), [&](const int64_t (&at)[K], int64_t line, int64_t count) {
@@ -150,7 +151,7 @@ template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<
   };
   each_unit([&](SoftmaxBlock& b, const int64_t (&at)[K], int64_t chunk, int64_t shared, int) {
     b.max = s.chunk_max + shared, b.sum = s.chunk_sum + shared;
-    pass.ahead(b, walk, lines.step, at, 0, chunk * kSumChunk);
+    pass.ahead(b, walk, lines.step, at, 0, (chunk + 1 < w.chunks ? chunk + 1 : chunk) * kSumChunk);
     pass.load(b, w.lay, walk, lines.step, at, 0, chunk * kSumChunk);
   });
   parallel_for(w.lines, 256, threads, [&](int64_t begin, int64_t end, int) {
@@ -158,7 +159,11 @@ template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<
   });
   each_unit([&](SoftmaxBlock& b, const int64_t (&at)[K], int64_t chunk, int64_t shared, int worker) {
     b.max = s.max + worker * kMostLines * bytes, b.sum = s.sum + worker * kMostLines * bytes;
-    pass.ahead(b, walk, lines.step, at, 0, chunk * kSumChunk);
+    pass.ahead(b, walk, lines.step, at, 0, (chunk + 1 < w.chunks ? chunk + 1 : chunk) * kSumChunk);
+    if (pass.alike(w.lay, walk, lines.step)) {
+      b.max = s.chunk_max + shared, b.sum = s.chunk_sum + shared;
+      return pass.again(b, walk, lines.step, at, 0, chunk * kSumChunk);
+    }
     pass.reload(b, w.lay, walk, lines.step, at, 0, chunk * kSumChunk);
     b.max = s.chunk_max + shared, b.sum = s.chunk_sum + shared;
     pass.finish(b, w.lay, walk, lines.step, at, 0, chunk * kSumChunk);
@@ -196,6 +201,15 @@ struct Forward {
   }
   void reload(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
     is_log(d) ? fetch(b, lay, walk, step, at, lines, elements) : load(b, lay, walk, step, at, lines, elements);
+  }
+  // Rows that need no buffer to be finished when their sum is known.
+  bool alike(SoftmaxLay lay, const Walk& walk, const Two& step) const {
+    return lay == SoftmaxLay::rows && a.y.dtype == d.dtype && step[0] == 1 && step[1] == 1 && walk.pitch(0) == walk.pitch(1);
+  }
+  void again(SoftmaxBlock& b, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
+    b.in = place(b, a.x, 0, walk, step, at, lines, elements);
+    b.out = place(b, a.y, 1, walk, step, at, lines, elements);
+    k.lay[int(SoftmaxLay::rows)].again[is_log(d)][d.dtype](b);
   }
   void join(SoftmaxJoin j) const {
     j.safe = d.kind == SoftmaxKind::safe_softmax;
@@ -237,6 +251,8 @@ struct Backward {
     reload(b, lay, walk, step, at, lines, elements);
     k.lay[int(lay)].sum[is_log(d)][acc](b);
   }
+  bool alike(SoftmaxLay, const Walk&, const Three&) const { return false; }
+  void again(SoftmaxBlock&, const Walk&, const Three&, const Three&, int64_t, int64_t) const {}
   void join(const SoftmaxJoin& j) const {
     if (j.chunks > 1) k.join_sums[acc](j);
   }

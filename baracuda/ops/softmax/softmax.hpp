@@ -14,7 +14,7 @@
 // Numerics: f32 (f64 where out_dtype is f64), rounded once. Sums: host/row_sum.hpp's tree of 64 lanes and chunks of 4096 elements;
 // every chunk has a maximum of its own, and chunks meet at the largest ("Online normalizer calculation for softmax", Milakov
 // and Gimelshein, 2018).
-// Workspace: at most 1 MiB for every thread (twice that for the gradient), and two numbers per 4096 elements of longer axes.
+// Workspace: at most 2 MiB for every thread (twice that for the gradient), and two numbers per 4096 elements of longer axes.
 // Guarantee: deterministic, batch invariant; the same bits for any strides, instruction set and number of threads.
 #include <span>
 #include "baracuda/core/plan.hpp"

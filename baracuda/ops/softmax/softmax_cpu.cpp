@@ -133,6 +133,46 @@ template <SoftmaxFinish F, class A, class U> void finish_rows(const SoftmaxBlock
   if (b.past) store_past_fence();
 }
 
+// A chunk whose sum is known: its maximum, and then what finish makes of it, from memory to memory. The steps are 1.
+template <class T, bool kNegate, SoftmaxFinish F> void again_rows(const SoftmaxBlock& b) {
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>;
+  using V = Full<A>;
+  for (int c = 0; c < b.count; ++c) {
+    const T* x = static_cast<const T*>(b.in) + c * b.pitch;
+    T* y = static_cast<T*>(b.out) + c * b.pitch;
+    const char* next = static_cast<const char*>(b.next) + c * b.next_line;
+    auto value = [&](int i, int count) __attribute__((always_inline)) {
+      const V v = count == N ? load<N>(x + i) : load_tail<N>(x + i, count & (N - 1), kNegate ? kInf : -kInf);
+      return kNegate ? -v : v;
+    };
+    V top[4] = {-kInf, -kInf, -kInf, -kInf};
+    int i = 0;
+    if constexpr (F == SoftmaxFinish::value) {
+      for (; i + 4 * N <= b.m; i += 4 * N)
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; ++k) top[k] = larger(value(i + k * N, N), top[k]);
+      for (; i < b.m; i += N) top[0] = larger(value(i, b.m - i < N ? b.m - i : N), top[0]);
+    }
+    const V base = softmax::base(Pack<A, 1>::of(top_lane(larger(larger(top[0], top[1]), larger(top[2], top[3]))))).v;
+    const V sum = double(at<A>(b.sum, c)), max = double(at<A>(b.max, c));
+    auto put_out = [&](int i, int count, bool past) __attribute__((always_inline)) {
+      __builtin_prefetch(next + i * b.next_step, 0, 2);
+      const V v = value(i, count), w = finished<F, false>(F == SoftmaxFinish::value ? softmax::exp_up(v - base) : v, v, max, sum, V(1));
+      if (past) store_past<T, N>(y + i, w);
+      else put<T>(y + i, w, count, 1);
+    };
+    i = 0;
+    if (b.past && b.m >= 2 * N) {
+      i = int((0 - uintptr_t(y)) / sizeof(T) % N);
+      if (i) put_out(0, i, false);
+      for (; i + N <= b.m; i += N) put_out(i, N, true);
+    }
+    for (; i < b.m; i += N) put_out(i, b.m - i < N ? b.m - i : N, false);
+  }
+  if (b.past) store_past_fence();
+}
+
 // --- columns: a row of the block is one tile
 template <class T, class A, bool kNegate> void load_columns(const SoftmaxBlock& b) {
   constexpr int N = kLanes<A>, P = kTilePacks<A>;
@@ -320,6 +360,12 @@ template <SoftmaxLay L, class Table> constexpr void fill(Table& t) {
   t.finish[1] = finishes<L, SoftmaxFinish::log_value>();
   t.finish[2] = finishes<L, SoftmaxFinish::slope>();
   t.finish[3] = finishes<L, SoftmaxFinish::log_slope>();
+  if constexpr (rows) {
+    t.again[0] = by_dtype<SoftmaxPass>(Floating{}, []<class T>() -> SoftmaxPass {
+      return [](const SoftmaxBlock& b) { b.negate ? again_rows<T, true, SoftmaxFinish::value>(b) : again_rows<T, false, SoftmaxFinish::value>(b); };
+    });
+    t.again[1] = by_dtype<SoftmaxPass>(Floating{}, []<class T>() -> SoftmaxPass { return &again_rows<T, false, SoftmaxFinish::log_value>; });
+  }
 }
 constexpr SoftmaxKernels make() {
   SoftmaxKernels k{};

@@ -9,7 +9,7 @@ namespace baracuda {
 // Up to `count` lines (parallels of the axis) of m <= kSumChunk elements. A is the computing type, float or double. Element r of line c
 // is buffer[c * ld + r] when lines lie as rows, buffer[r * ld + c] as columns. Rows are padded to a multiple of kSoftmaxPad;
 // columns are kSoftmaxTile bytes wide, whatever count is.
-inline constexpr int kSoftmaxTile = 256, kSoftmaxPad = 16;
+inline constexpr int kSoftmaxTile = 512, kSoftmaxPad = 16;
 struct SoftmaxBlock {
   const void* in;              // of the pass: x, dy or y; in and out step by `step` along the axis and `pitch` between lines
   void* out;
@@ -38,6 +38,7 @@ struct SoftmaxKernels {
     ByDType<SoftmaxPass> exp_sum[2];        // [A]: sum of exp; [1] keeps exp in the buffer
     ByDType<SoftmaxPass> sum[2];            // [A]: sum of buffer[0] * buffer[1]; [1] of buffer[0]
     ByDType<ByDType<SoftmaxPass>> finish[int(SoftmaxFinish::count)];  // [A][dtype of out]
+    ByDType<SoftmaxPass> again[2];          // [dtype of in and out, which lie alike]: load, exp and finish without a buffer, of rows; [1] the logarithm
   } lay[int(SoftmaxLay::count)];
   // [A]: what the finish needs, for every chunk: value the two parts of the factor in sum and max, log_value
   // the logarithm in sum and the maximum in max.
