@@ -11,6 +11,7 @@ using namespace scan;
 // a b, and 0 where one is 0 and the other has overflowed.
 template <class V> BARACUDA_HD V times(V a, V b) {
   const V p = a * b;
+  if (!any(is_nan(p))) return p;
   return where((p == p) | (a != a) | (b != b), p, V(0));
 }
 BARACUDA_HD double times(double a, double b) { return times(Pack<double, 1>::of(a), Pack<double, 1>::of(b)).v; }
@@ -41,8 +42,8 @@ template <class E_> struct ProductGrad {
     if constexpr (sizeof(E) == 4) return a * b;
     else return times(a, b);
   }
-  template <bool kColumns> [[gnu::noinline]] static void scan(V (&v)[2][kColumns ? kStep : kStep / N], Carry<kColumns>& carry, const Step<ProductGrad>& s) {
-    constexpr int K = kColumns ? kStep : kStep / N, G = kColumns ? W : W / N;
+  template <bool kColumns> [[gnu::noinline]] static void scan(V (&v)[2][kPacks<ProductGrad, kColumns>], Carry<kColumns>& carry, const Step<ProductGrad>& s) {
+    constexpr int K = kPacks<ProductGrad, kColumns>, G = kGroupPacks<ProductGrad, kColumns>;
     V before[K];  // P
     alignas(64) double after_of[N];
     for (int l = 0; l < N; ++l) after_of[l] = kColumns ? s.products[l * s.products_pitch] : *s.products;
@@ -160,18 +161,20 @@ template <class E_> struct ExtremumGrad {
     }
   }
   BARACUDA_HD static Gated join(Gated a, Gated b) { return {where(b.b != 0, b.a + a.a, b.a), a.b * b.b}; }
-  template <bool kColumns> BARACUDA_HD static void scan(V (&v)[2][kColumns ? kStep : kStep / N], Carry<kColumns>& c, const Step<ExtremumGrad>&) {
-    constexpr int K = kColumns ? kStep : kStep / N;
+  template <bool kColumns> BARACUDA_HD static void scan(V (&v)[2][kPacks<ExtremumGrad, kColumns>], Carry<kColumns>& c, const Step<ExtremumGrad>&) {
+    constexpr int K = kPacks<ExtremumGrad, kColumns>, G = kGroupPacks<ExtremumGrad, kColumns>;
     V flag[K];
-    Gated g[K];
-    delayed<kColumns, W>(v[1], c.flag, flag);
+    delayed<kColumns, kColumns ? K : kRowStep>(v[1], c.flag, flag);
+    for (int k = 0; k < K; k += G) {
+      Gated g[G];
 #pragma GCC unroll 16
-    for (int k = 0; k < K; ++k) g[k] = {v[0][k], 1 - flag[k]};
-    prefix<kColumns, W>(g, Gated{0, 1}, [](Gated a, Gated b) __attribute__((always_inline)) { return join(a, b); });
-    const Gated t = total<kColumns, W>(g);
+      for (int j = 0; j < G; ++j) g[j] = {v[0][k + j], 1 - flag[k + j]};
+      prefix<kColumns, W>(g, Gated{0, 1}, [](Gated a, Gated b) __attribute__((always_inline)) { return join(a, b); });
+      const Gated t = total<kColumns, W>(g);
 #pragma GCC unroll 16
-    for (int k = 0; k < K; ++k) v[0][k] = where(v[1][k] != 0, where(g[k].b != 0, g[k].a + c.sum, g[k].a), V(0));
-    c.sum = where(t.b != 0, t.a + c.sum, t.a), c.total = where(t.b != 0, t.a + c.total, t.a), c.open = c.open * t.b;
+      for (int j = 0; j < G; ++j) v[0][k + j] = where(v[1][k + j] != 0, where(g[j].b != 0, g[j].a + c.sum, g[j].a), V(0));
+      c.sum = where(t.b != 0, t.a + c.sum, t.a), c.total = where(t.b != 0, t.a + c.total, t.a), c.open = c.open * t.b;
+    }
     c.flag = kColumns ? v[1][K - 1] : spread_lane<N - 1>(v[1][K - 1]);
   }
 };
@@ -223,8 +226,8 @@ template <class E_> struct LogSumExpGrad {
     s = now;
     return dx;
   }
-  template <bool kColumns> [[gnu::noinline]] static void scan(V (&v)[3][kColumns ? kStep : kStep / N], Carry<kColumns>& carry, const Step<LogSumExpGrad>& t) {
-    constexpr int K = kColumns ? kStep : kStep / N, L = kColumns ? N : 1, G = kColumns ? W : W / N;
+  template <bool kColumns> [[gnu::noinline]] static void scan(V (&v)[3][kPacks<LogSumExpGrad, kColumns>], Carry<kColumns>& carry, const Step<LogSumExpGrad>& t) {
+    constexpr int K = kPacks<LogSumExpGrad, kColumns>, L = kColumns ? N : 1, G = kGroupPacks<LogSumExpGrad, kColumns>;
     alignas(64) E k_of[N], in[N], sum_of[N];
     E low[L];
     bool plain[L];

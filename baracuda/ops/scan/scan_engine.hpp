@@ -55,7 +55,7 @@ template <class Op> class Rows {
   E last_;  // y before the next element, for exclusive scans
   Index last_at_;
   alignas(64) E in_[kIn][kScanChunk], out_[kMargin + kScanChunk + kMargin];
-  alignas(64) Index at_[Op::kIndexed ? kMargin + kScanChunk : 1];
+  alignas(64) Index at_[Op::kIndexed ? 1 + kScanChunk : 1];
   alignas(64) int64_t wide_[Op::kIndexed || Op::kGradient ? kScanChunk : 1];
 
   Line<const E> read(int q, int64_t lane, int64_t i, int n) {
@@ -86,19 +86,19 @@ template <class Op> class Rows {
     return line_of<E>(x, at, x.step, n, in_[q]);
   }
   void steps(const Line<const E> (&x)[kIn], Line<E> y, int64_t lane, int64_t i, int n) {
-    alignas(64) E tail[kIn][Op::kStep], tail_out[Op::kStep];
+    alignas(64) E tail[kIn][kRowStep], tail_out[kRowStep];
     typename Op::template Carry<false> carry = carry_;
-    for (int k = 0; k < n; k += Op::kStep) {
-      const int m = n - k < Op::kStep ? n - k : Op::kStep;
+    for (int k = 0; k < n; k += kRowStep) {
+      const int m = n - k < kRowStep ? n - k : kRowStep;
       Step<Op> s;
       Line<E> to{y.at + k * y.next, y.next};
       for (int q = 0; q < kIn; ++q) s.in[q] = x[q].at + k * x[q].next, s.next[q] = x[q].next;
       s.steps = m, s.start = int(i % kScanBlock) + k, s.first = p_.first, s.totals = p_.total != nullptr;
       if constexpr (Op::kIndexed) s.at = at_ + 1 + k;
       if (p_.products) s.products = p_.products + lane * ((p_.n + kScanProducts - 1) / kScanProducts) + (i + k) / kScanProducts;
-      if (m < Op::kStep) {
+      if (m < kRowStep) {
         for (int q = 0; q < kIn; ++q) {
-          for (int j = 0; j < Op::kStep; ++j) tail[q][j] = j < m ? s.in[q][j * s.next[q]] : Op::fill(q);
+          for (int j = 0; j < kRowStep; ++j) tail[q][j] = j < m ? s.in[q][j * s.next[q]] : Op::fill(q);
           s.in[q] = tail[q], s.next[q] = 1;
         }
         to = {tail_out, 1};
@@ -119,7 +119,7 @@ template <class Op> class Rows {
       else
 #pragma GCC unroll 16
         for (int j = 0; j < K; ++j) store<E, N>(to.at - j * N - (N - 1), narrow<E>(reversed(v[0][j])));
-      if (m < Op::kStep)
+      if (m < kRowStep)
         for (int j = 0; j < m; ++j) y.at[(k + j) * y.next] = tail_out[j];
     }
     carry_ = carry;
@@ -171,6 +171,7 @@ template <class Op> class Columns {
   using Index = typename Op::Index;
   static constexpr int N = V::kWidth, K = Op::kStep, kIn = Op::kIn;
   static constexpr int kFit = (kIn == 1 ? 16384 : 8192) / (K * int(sizeof(E))), S = kFit < kScanStrip ? kFit : kScanStrip;  // lanes abreast
+  static constexpr int kAhead = K <= 16 ? K : 8;  // steps; lines a power of two apart share few places in the caches
   static_assert(S % N == 0);
   const ScanLanes& p_;
   alignas(64) E in_[kIn][K * S], out_[(K + 1) * S];  // out: a row for the element before, then one for each step
@@ -186,7 +187,7 @@ template <class Op> class Columns {
     const char* at = x.at + (lane * x.pitch + begin * x.step) * x.size;
     const int64_t next = x.step * x.size;
     const bool places = q == Op::kPlaces, missing = late && i == 0;
-    if (!places && !missing && x.pitch == 1 && lanes % N == 0 && is_element<E>(x.dtype)) {
+    if (K <= 16 && !places && !missing && x.pitch == 1 && lanes % N == 0 && is_element<E>(x.dtype)) {
       pitch = x.step;
       return reinterpret_cast<const E*>(at);
     }
@@ -194,7 +195,7 @@ template <class Op> class Columns {
     for (int k = 0; k < steps; ++k, at += next) {
       E* const to = in_[q] + k * S;
       const bool none = missing && k == 0;
-      const int64_t ahead = i + k + K < p_.n && x.pitch == 1 ? K * next : 0;
+      const int64_t ahead = i + k + kAhead < p_.n && x.pitch == 1 ? kAhead * next : 0;
       if (places) {
         const Line<const int64_t> line = line_of<int64_t>(x, none ? at + next : at, x.pitch, lanes, wide_, ahead);
         const int64_t own = none ? -1 : p_.falling ? p_.n - 1 - i - k : i + k;

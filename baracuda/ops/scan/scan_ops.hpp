@@ -1,6 +1,6 @@
 #pragma once
-// The ops of scans, for ISA units. An op takes kStep elements of a lane at a time (a row; columns: of N lanes side by side):
-//   E, V            an element in memory or staged; the packs it computes in
+// The ops of scans, for ISA units. An op takes kStep elements of N lanes side by side at a time (columns), or kRowStep of one lane (rows):
+//   E, V, W         an element in memory or staged; the packs it computes in; elements of a group
 //   State           what a lane's elements amount to; join(earlier, later, first), identity(), value(state)
 //   Carry<columns>  what goes on from step to step within a block: enter() from what came before the block, leave() takes the
 //                   block's total into it. The total is independent of what came before, so blocks may be taken apart
@@ -43,8 +43,10 @@ template <class Op> struct Step {
   const double* products;       // of cumprod's gradient; from lane to lane:
   int64_t products_pitch;
 };
-template <class Op, bool kColumns> inline constexpr int kPacks = kColumns ? Op::kStep : Op::kStep / Op::V::kWidth;
-template <class Op, bool kColumns> inline constexpr int kAbreast = kColumns ? Op::V::kWidth : 1;  // lanes
+// Elements of a row's step; packs of a step; packs of a group.
+inline constexpr int kRowStep = 64;
+template <class Op, bool kColumns> inline constexpr int kPacks = kColumns ? Op::kStep : kRowStep / Op::V::kWidth;
+template <class Op, bool kColumns> inline constexpr int kGroupPacks = kColumns ? Op::W : Op::W / Op::V::kWidth;
 
 struct Add { static constexpr double kIdentity = -0.0, kEmpty = 0; template <class V> BARACUDA_HD static V of(V a, V b) { return a + b; } };
 struct Mul { static constexpr double kIdentity = 1, kEmpty = 1; template <class V> BARACUDA_HD static V of(V a, V b) { return a * b; } };
@@ -55,7 +57,7 @@ template <class E_, class A, class F> struct Fold {
   using State = A;
   using Index = int32_t;
   using V = Pack<A, kLanes<A>>;
-  static constexpr int N = V::kWidth, kStep = kGroup<A>, kIn = 1, kPlaces = -1;
+  static constexpr int N = V::kWidth, W = kGroup<A>, kStep = W, kIn = 1, kPlaces = -1;
   static constexpr bool kIndexed = false, kGradient = false;
   template <bool> struct Carry { V c, total; };
   BARACUDA_HD static State identity() { return A(F::kIdentity); }
@@ -70,12 +72,16 @@ template <class E_, class A, class F> struct Fold {
   template <bool kColumns> BARACUDA_HD static void leave(const Carry<kColumns>& c, State* s, int64_t) {
     for (int l = 0; l < (kColumns ? N : 1); ++l) s[l] = F::of(s[l], c.total.lane(l));
   }
-  template <bool kColumns> BARACUDA_HD static void scan(V (&v)[1][kColumns ? kStep : kStep / N], Carry<kColumns>& c, const Step<Fold>&) {
-    prefix<kColumns, kStep>(v[0], V(F::kIdentity), [](V a, V b) { return F::of(a, b); });
-    const V t = total<kColumns, kStep>(v[0]);
+  template <bool kColumns> BARACUDA_HD static void scan(V (&v)[1][kPacks<Fold, kColumns>], Carry<kColumns>& c, const Step<Fold>&) {
+    constexpr int G = kGroupPacks<Fold, kColumns>;
+#pragma GCC unroll 8
+    for (int g = 0; g < kPacks<Fold, kColumns>; g += G) {
+      prefix<kColumns, W>(v[0] + g, V(F::kIdentity), [](V a, V b) { return F::of(a, b); });
+      const V t = total<kColumns, W>(v[0] + g);
 #pragma GCC unroll 16
-    for (V& y : v[0]) y = F::of(c.c, y);
-    c.c = F::of(c.c, t), c.total = F::of(c.total, t);
+      for (int k = g; k < g + G; ++k) v[0][k] = F::of(c.c, v[0][k]);
+      c.c = F::of(c.c, t), c.total = F::of(c.total, t);
+    }
   }
 };
 
@@ -88,7 +94,7 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
   using I = Pack<Index, V::kWidth>;
   using Mask = typename V::Mask;
   struct State { E v; int64_t index; };  // index < 0: nothing yet
-  static constexpr int N = V::kWidth, kStep = kGroup<E>, kIn = 1, kPlaces = -1;
+  static constexpr int N = V::kWidth, W = kGroup<E>, kStep = W, kIn = 1, kPlaces = -1;
   static constexpr bool kIndexed = kIndexed_, kGradient = false, kWhole = std::is_integral_v<E>;
   template <bool> struct Carry { V c; I at, nothing; };  // nothing: -1 where no element came before the block
   BARACUDA_HD static E empty(int64_t least) { return kWhole ? E(least) : E(kMax ? -kInf : kInf); }
@@ -136,19 +142,23 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
     else return where(a < b, a, b);
   }
   template <bool kColumns, class J>
-  BARACUDA_HD static void fold(V (&v)[kColumns ? kStep : kStep / N], V& c, const J& join) {
-    prefix<kColumns, kStep>(v, V(spread<V>(fill(0))), join);
-    const V t = total<kColumns, kStep>(v);
+  BARACUDA_HD static void fold(V (&v)[kPacks<Extremum, kColumns>], V& c, const J& join) {
+    constexpr int G = kGroupPacks<Extremum, kColumns>;
+#pragma GCC unroll 8
+    for (int g = 0; g < kPacks<Extremum, kColumns>; g += G) {
+      prefix<kColumns, W>(v + g, spread<V>(fill(0)), join);
+      const V t = total<kColumns, W>(v + g);
 #pragma GCC unroll 16
-    for (V& y : v) y = join(c, y);
-    c = join(c, t);
+      for (int k = g; k < g + G; ++k) v[k] = join(c, v[k]);
+      c = join(c, t);
+    }
   }
-  template <bool kColumns> [[gnu::noinline]] static void fold_careful(V (&v)[kColumns ? kStep : kStep / N], V& c, bool first) {
+  template <bool kColumns> [[gnu::noinline]] static void fold_careful(V (&v)[kPacks<Extremum, kColumns>], V& c, bool first) {
     const Mask last = mask(!first);
     fold<kColumns>(v, c, [&](V a, V b) __attribute__((always_inline)) { return where(takes(b, a, last), b, a); });
   }
-  template <bool kColumns> BARACUDA_HD static void scan(V (&v)[1][kColumns ? kStep : kStep / N], Carry<kColumns>& c, const Step<Extremum>& s) {
-    constexpr int K = kColumns ? kStep : kStep / N;
+  template <bool kColumns> BARACUDA_HD static void scan(V (&v)[1][kPacks<Extremum, kColumns>], Carry<kColumns>& c, const Step<Extremum>& s) {
+    constexpr int K = kPacks<Extremum, kColumns>, G = kGroupPacks<Extremum, kColumns>;
     V x[K];
     const V before = c.c;
     bool careful = false;
@@ -166,7 +176,7 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
     if constexpr (kIndexed) {
       V earlier[K];
       I at[K];
-      if (s.first) delayed<kColumns, kStep>(v[0], before, earlier);
+      if (s.first) delayed<kColumns, kColumns ? K : kRowStep>(v[0], before, earlier);
 #pragma GCC unroll 16
       for (int k = 0; k < K; ++k) {
         Mask took;
@@ -181,14 +191,17 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
       }
       if (s.first) c.nothing = I(0);
       auto further = [](I a, I b) __attribute__((always_inline)) { return where(a > b, a, b); };
-      prefix<kColumns, kStep>(at, I(-1), further);
-      const I t = total<kColumns, kStep>(at);
+#pragma GCC unroll 8
+      for (int g = 0; g < K; g += G) {
+        prefix<kColumns, W>(at + g, I(-1), further);
+        const I t = total<kColumns, W>(at + g);
 #pragma GCC unroll 16
-      for (int k = 0; k < K; ++k) {
-        const I out = further(c.at, at[k]);
-        __builtin_memcpy(s.at + (kColumns ? k * s.at_next : k * N), &out.v, sizeof out.v);
+        for (int k = g; k < g + G; ++k) {
+          const I out = further(c.at, at[k]);
+          __builtin_memcpy(s.at + (kColumns ? k * s.at_next : k * N), &out.v, sizeof out.v);
+        }
+        c.at = further(c.at, t);
       }
-      c.at = further(c.at, t);
     }
   }
   template <bool kColumns> BARACUDA_HD static I place(int start, int k) {
@@ -288,20 +301,26 @@ template <class E_> struct LogSumExp {
   template <bool kColumns> BARACUDA_HD static void leave(const Carry<kColumns>& c, State* s, int64_t) {
     for (int l = 0; l < (kColumns ? N : 1); ++l) s[l] = join(s[l], c.own[l]);
   }
+  template <int d> BARACUDA_HD static V most_of_lanes(V v) {  // in lane 0
+    if constexpr (d == 0) return v;
+    else {
+      const V other = pick(v, v, [](int l) { return l ^ d; });
+      return most_of_lanes<d / 2>(where(other > v, other, v));
+    }
+  }
   // Each lane's number, for packs: a row's in all lanes.
   template <bool kColumns> BARACUDA_HD static V per_lane(const E* p) {
     if constexpr (kColumns) return load<N>(p);
     else return spread<V>(*p);
   }
-  template <bool kColumns> [[gnu::noinline]] static void scan(V (&v)[1][kColumns ? kStep : kStep / N], Carry<kColumns>& carry, const Step<LogSumExp>& x) {
-    constexpr int K = kColumns ? kStep : kStep / N, L = kColumns ? N : 1, G = kColumns ? W : W / N;
+  template <bool kColumns> [[gnu::noinline]] static void scan(V (&v)[1][kPacks<LogSumExp, kColumns>], Carry<kColumns>& carry, const Step<LogSumExp>& x) {
+    constexpr int K = kPacks<LogSumExp, kColumns>, L = kColumns ? N : 1, G = kGroupPacks<LogSumExp, kColumns>;
     alignas(64) E m[N], k_of[N], c[N], factor[N], sum[N];
     V most[2] = {V(-kInf), V(-kInf)};  // NaN is left to the sum; two chains hide the latency
     for (int k = 0; k < K; ++k) most[k & 1] = where(v[0][k] > most[k & 1], v[0][k], most[k & 1]);
-    store<E, N>(m, where(most[0] > most[1], most[0], most[1]));
-    if constexpr (!kColumns)
-      for (int d = N / 2; d; d /= 2)
-        for (int l = 0; l < d; ++l) m[l] = m[l + d] > m[l] ? m[l + d] : m[l];
+    most[0] = where(most[0] > most[1], most[0], most[1]);
+    if constexpr (!kColumns) most[0] = most_of_lanes<N / 2>(most[0]);
+    store<E, N>(m, most[0]);
     State t[L], before[L];
     for (int l = 0; l < L; ++l) t[l] = {0, m[l], power(m[l])}, k_of[l] = E(t[l].k);
     {
