@@ -1,12 +1,13 @@
 #include "baracuda/ops/elementwise/broadcast_sum.hpp"
 #include <algorithm>
 #include "baracuda/math/half.hpp"
+#include "baracuda/ops/elementwise/broadcast_sum_cpu.hpp"
 
 namespace baracuda {
 namespace {
 
-constexpr int kLanesOfSum = 8;
 constexpr int64_t kMostChunks = 64, kFlush = 256;
+constexpr int64_t kTile = 8 * kMapBlock;  // columns added in one go at most: longer parts of rows come faster from memory
 
 // The axes in the order of the walk: kept axes, then summed ones, then, when `columns`, the kept axes that stood last.
 struct Arrangement {
@@ -37,14 +38,6 @@ Arrangement arrange(const Shape& shape, const Shape& operand) {
   return a;
 }
 
-// acc[(phase + i) % 8] += x[i]
-template <class W> void add_lanes(double (&acc)[kLanesOfSum], const W* x, int64_t n, int64_t phase) {
-  int64_t i = 0;
-  for (; i < n && (phase + i) % kLanesOfSum; ++i) acc[(phase + i) % kLanesOfSum] += double(x[i]);
-  for (; i + kLanesOfSum <= n; i += kLanesOfSum)
-    for (int l = 0; l < kLanesOfSum; ++l) acc[l] += double(x[i + l]);
-  for (; i < n; ++i) acc[(phase + i) % kLanesOfSum] += double(x[i]);
-}
 double fold(double (&acc)[kLanesOfSum]) {
   for (int w = kLanesOfSum / 2; w; w /= 2)
     for (int l = 0; l < w; ++l) acc[l] += acc[l + w];
@@ -62,7 +55,10 @@ struct SumJob {
 };
 template <class T> struct Sum : SumJob {
   using W = Acc<T>;
+  const BroadcastSumKernels& kernels = BARACUDA_ISA_PICK(broadcast_sum_kernels);
 
+  void add_row(double* acc, const W* x, int64_t n) const { kernels.add_row[sizeof(W) == 8](acc, x, n); }
+  void add_lanes(double* acc, const W* x, int64_t n, int64_t phase) const { kernels.add_lanes[sizeof(W) == 8](acc, x, n, phase); }
   struct Blocks {
     alignas(64) char in[kMapOperands][kMapBlock * 8];
     alignas(64) W out[3][kMapBlock];
@@ -91,7 +87,7 @@ template <class T> struct Sum : SumJob {
   // Columns [l, l + width) of outer index `outer`, summed indices [begin, end).
   void column_tile(int64_t outer, int64_t l, int64_t width, int64_t chunk) const {
     Blocks b;
-    double acc[kMapBlock], total[kMapBlock] = {};
+    double acc[kTile], total[kTile] = {};
     const int64_t begin = chunk * a.chunk, end = std::min(a.summed, begin + a.chunk);
     const int64_t rows_at_once = width == a.last ? std::max<int64_t>(1, kMapBlock / width) : 1;
     for (int64_t flush = begin; flush < end; flush += kFlush) {
@@ -101,11 +97,11 @@ template <class T> struct Sum : SumJob {
         const int64_t rows = std::min(rows_at_once, stop - r), n = rows * width;
         const int64_t at = (outer * a.summed + r) * a.last + l;
         for (int64_t done = 0; done < n;) {  // a block may end where a row of the walk ends
-          const int64_t m = walk.stretch(at + done, n - done);
+          const int64_t m = walk.stretch(at + done, std::min(kMapBlock, n - done));
           const W* v = values(b, at + done, m);
           for (int64_t i = 0, column = done % width; i < m; column = 0) {
             const int64_t stretch = std::min(width - column, m - i);
-            for (int64_t j = 0; j < stretch; ++j) acc[column + j] += double(v[i + j]);
+            add_row(acc + column, v + i, stretch);
             i += stretch;
           }
           done += m;
@@ -155,11 +151,12 @@ template <class T> struct Sum : SumJob {
   }
   void all(int threads) const {
     if (a.columns) {
-      const int64_t tiles = (a.last + kMapBlock - 1) / kMapBlock, outers = a.kept / a.last;
+      const int64_t outers = a.kept / a.last, most = a.kept / kMapBlock * a.chunks / (2 * (threads > 0 ? threads : 1));  // two tiles a thread
+      const int64_t wide = std::clamp(most, int64_t(1), kTile / kMapBlock) * kMapBlock, tiles = (a.last + wide - 1) / wide;
       parallel_for(outers * tiles * a.chunks, 1, threads, [&](int64_t begin, int64_t end, int) {
         for (int64_t u = begin; u < end; ++u) {
-          const int64_t l = u % tiles * kMapBlock, rest = u / tiles;
-          column_tile(rest / a.chunks, l, std::min(kMapBlock, a.last - l), rest % a.chunks);
+          const int64_t l = u % tiles * wide, rest = u / tiles;
+          column_tile(rest / a.chunks, l, std::min(wide, a.last - l), rest % a.chunks);
         }
       });
     } else if (a.summed > 0 && a.summed <= kMapBlock / 2) {
