@@ -1,5 +1,7 @@
 #include "baracuda/ops/embedding/embedding.hpp"
+#include <algorithm>
 #include <cstring>
+#include <utility>
 #include "baracuda/host/move.hpp"
 #include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
@@ -77,12 +79,14 @@ Status run_forward(const Launch<Embedding>& l) {
 }
 
 // --- backward. Occurrences are sorted by counting: after it, those of v are at[first[v]] up to at[first[v + 1]], in the
-// order of the indices. A row with many of them is split by columns among the threads, the others go block by block.
-constexpr int64_t kHot = 512, kHotColumns = 64, kRowBlock = 64;
-struct Sorted { int64_t *first, *at, *hot; };
+// order of the indices, whatever number of parts counted them: those of a part lie behind those of the parts before. A row with
+// many of them is split by columns among the threads, the others go block by block.
+constexpr int64_t kHot = 512, kHotColumns = 64, kRowBlock = 64, kPartIndices = 16384;
+struct Sorted { int64_t *counts, *first, *at, *hot, parts; };
 Sorted carve_sorted(const EmbeddingBackwardDescriptor& d, Carver& c) {
-  const int64_t n = d.indices.numel();
-  return {c.take<int64_t>("counts", d.vocabulary + 2), c.take<int64_t>("sorted rows", n), c.take<int64_t>("rows with many indices", n / kHot)};
+  const int64_t n = d.indices.numel(), parts = std::clamp<int64_t>(n / std::max(kPartIndices, d.vocabulary), 1, c.threads());
+  return {c.take<int64_t>("counts", parts * d.vocabulary), c.take<int64_t>("first of each row", d.vocabulary + 1), c.take<int64_t>("sorted rows", n),
+          c.take<int64_t>("rows with many indices", n / kHot), parts};
 }
 void carve_backward(const EmbeddingBackwardDescriptor& d, const void*, Carver& c) { carve_sorted(d, c); }
 
@@ -93,23 +97,28 @@ Status run_backward(const Launch<EmbeddingBackward>& l) {
   if (d.vocabulary == 0 || d.width == 0) return {};
   Carver c = l.carver();
   const Sorted s = carve_sorted(d, c);
-  std::memset(s.first, 0, size_t(d.vocabulary + 2) * sizeof(int64_t));
   const RowWalk<2> walk(d.indices, {&indices, &dy});
-  auto each = [&](auto f) {
-    walk.runs(0, n, [&](const int64_t (&o)[2], int64_t, int64_t run) {
-      for (int64_t i = 0; i < run; ++i) {
-        const int64_t v = read_index(indices, o[0] + i * walk.pitch(0));
-        if (v >= 0 && v < d.vocabulary && v != d.padding_idx) f(v, o[1] + i * walk.pitch(1));
-      }
+  auto each = [&](auto f) {  // f(counts of the part, index, row)
+    parallel_for(s.parts, 1, l.threads, [&](int64_t begin, int64_t end, int) {
+      for (int64_t p = begin; p < end; ++p)
+        walk.runs(n / s.parts * p, p + 1 < s.parts ? n / s.parts * (p + 1) : n, [&](const int64_t (&o)[2], int64_t, int64_t run) {
+          for (int64_t i = 0; i < run; ++i) {
+            const int64_t v = read_index(indices, o[0] + i * walk.pitch(0));
+            if (v >= 0 && v < d.vocabulary && v != d.padding_idx) f(s.counts + p * d.vocabulary, v, o[1] + i * walk.pitch(1));
+          }
+        });
     });
   };
-  each([&](int64_t v, int64_t) { ++s.first[v + 2]; });
-  int64_t hot = 0;
+  std::memset(s.counts, 0, size_t(s.parts * d.vocabulary) * sizeof(int64_t));
+  each([](int64_t* counts, int64_t v, int64_t) { ++counts[v]; });
+  int64_t hot = 0, total = 0;
   for (int64_t v = 0; v < d.vocabulary; ++v) {
-    if (s.first[v + 2] > kHot) s.hot[hot++] = v;
-    s.first[v + 2] += s.first[v + 1];
+    s.first[v] = total;
+    for (int64_t p = 0; p < s.parts; ++p) total += std::exchange(s.counts[p * d.vocabulary + v], total);
+    if (total - s.first[v] > kHot) s.hot[hot++] = v;
   }
-  each([&](int64_t v, int64_t row) { s.at[s.first[v + 1]++] = row; });
+  s.first[d.vocabulary] = total;
+  each([&](int64_t* starts, int64_t v, int64_t row) { s.at[starts[v]++] = row; });
 
   const EmbeddingKernels& kernels = BARACUDA_ISA_PICK(embedding_kernels);
   const bool past = past_caches(dweight, nullptr);

@@ -8,7 +8,7 @@ namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
-constexpr int kGroup = 64, kAhead = 6;  // rows lie anywhere: the processor does not guess the next one
+constexpr int kGroup = 64;
 
 template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get(const T* p, int count) {
   return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
@@ -26,6 +26,7 @@ template <class A, class G, int N> BARACUDA_HD void put(G* p, Pack<A, N> v, int 
 // C packs from column c; `count` is the width of each.
 template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const RowsSum& p, int64_t c, int count) {
   using V = Pack<Acc<T>, N>;
+  constexpr int kBytes = C * N * int(sizeof(T)), kAhead = kBytes > 256 ? 6 : 12;  // rows lie anywhere: the processor does not guess the next one
   const T* dy = static_cast<const T*>(p.dy) + c;
   V high[C], middle[C];  // sums of 64 * 64 and of 64
   for (int k = 0; k < C; ++k) high[k] = middle[k] = -0.0;
@@ -36,7 +37,7 @@ template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const Row
     for (int64_t j = i; j < end; ++j) {
       const T* row = dy + p.at[j];
       if (C > 1 && j + kAhead < p.known)
-        for (int64_t b = 0; b < C * N * int64_t(sizeof(T)); b += 64) __builtin_prefetch(reinterpret_cast<const char*>(dy + p.at[j + kAhead]) + b);
+        for (int64_t b = 0; b < kBytes; b += 64) __builtin_prefetch(reinterpret_cast<const char*>(dy + p.at[j + kAhead]) + b);
       for (int k = 0; k < C; ++k) low[k] = low[k] + get<N>(row + k * N, count);
     }
     for (int k = 0; k < C; ++k) middle[k] = middle[k] + low[k];

@@ -59,6 +59,15 @@ TEST(Embedding, ValuesForEveryDtypeAndMode) {
         }
 }
 
+TEST(Embedding, SortInParts) {  // enough indices for each thread to count a part of its own
+  for (const Shape& indices : {Shape{70001}, Shape{35, 2001}}) {
+    const EmbeddingBackwardDescriptor d{.vocabulary = 700, .width = 3, .indices = indices, .padding_idx = 5};
+    check_values({d});
+    const Tensor ids = Tensor::integers(DType::i64, indices, 1, -2, 702), dy = Tensor::normal(DType::f32, with_width(indices, 3), 2);
+    Tensor dweight(DType::f32, {700, 3});
+    check_repeat_bits<EmbeddingBackward>(d, {dy, ids, dweight});
+  }
+}
 TEST(Embedding, ShapesAndStrides) {
   for (Layout layout : {Layout::dense, Layout::padded, Layout::outer_reversed})
     for (const Shape& indices : {Shape{}, Shape{1}, Shape{33}, Shape{2, 1, 3, 1, 2, 1, 2}, Shape{300, 2}})
