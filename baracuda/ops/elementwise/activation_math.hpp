@@ -2,6 +2,7 @@
 // Activations. Where a factor exp(-...) of a negative x is small it comes last, so that tails keep their digits; |x| is cut
 // where that factor is 0: 0 inf is not wanted.
 #include "baracuda/math/hyperbolic.hpp"
+#include "baracuda/math/roots.hpp"
 #include "baracuda/ops/elementwise/functor_math.hpp"
 #include "baracuda/ops/elementwise/gelu_math.hpp"
 
@@ -168,6 +169,30 @@ template <> struct Unary<UnaryKind::threshold> : Piecewise<2> {  // beta where x
   static constexpr double defaults[3] = {0, 0, 1};
   template <class V> BARACUDA_HD V fwd(V x) const { return where(x <= alpha, V(beta), x); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(x <= alpha, V(0), dy); }
+};
+// (x + sqrt(x^2 + alpha)) / 2, without the difference below 0.
+template <> struct Unary<UnaryKind::squareplus> : Sloped<Unary<UnaryKind::squareplus>, 1> {
+  static constexpr double defaults[3] = {4, 1, 1};
+  static constexpr Rule rule = kAlphaNotNegative;
+  template <class V> BARACUDA_HD V fwd(V x) const {
+    const V s = 0.5 * abs(x) + 0.5 * hypot(x, sqrt(V(alpha)));
+    return where(x < 0, where(s == 0, V(0), 0.25 * V(alpha) / s), s);
+  }
+  template <class V> BARACUDA_HD V slope(V x) const {  // y / sqrt(x^2 + alpha)
+    const V h = hypot(x, sqrt(V(alpha)));
+    return where(abs(x) == kInf, where(x > 0, V(1), V(0)), where(h == 0, V(0.5), fwd(x) / h));
+  }
+};
+template <> struct Unary<UnaryKind::sparse_plus> : Piecewise<> {  // 0, (x + 1)^2 / 4 between -1 and 1, x
+  template <class V> BARACUDA_HD V fwd(V x) const {
+    const V u = x + 1;
+    return where(x <= -1, V(0), where(x >= 1, x, 0.25 * u * u));
+  }
+  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(x <= -1, V(0), where(x >= 1, dy, dy * (0.5 * (x + 1)))); }
+};
+template <> struct Unary<UnaryKind::sparse_sigmoid> : Piecewise<> {  // its slope: (x + 1) / 2 between 0 and 1
+  template <class V> BARACUDA_HD V fwd(V x) const { return where(x <= -1, V(0), where(x >= 1, V(1), 0.5 * (x + 1))); }
+  template <class V> BARACUDA_HD V bwd(V dy, V x, V) const { return where(x <= -1, V(0), where(x >= 1, V(0), 0.5 * dy)); }
 };
 
 }  // namespace elementwise

@@ -157,6 +157,31 @@ template <> struct Binary<BinaryKind::logaddexp> : Functor2<kA | kB, kA | kB> { 
     return {where(a < b, less, more), where(a < b, more, less)};
   }
 };
+template <> struct Binary<BinaryKind::logaddexp2> : Functor2<kA | kB, kA | kB> {  // log2(2^a + 2^b)
+  template <class V> BARACUDA_HD V power(V a, V b) const {  // 2^-|a - b|, the rounding of the difference kept
+    const TwoWords<V> d = two_sum(a, -b);
+    const V hi = where(a == b, V(0), abs(d.hi)), lo = where(d.hi < 0, -d.lo, d.lo), t = exp2(-hi);
+    return fma(t, where(abs(d.hi) < kInf, lo * -0.69314718055994530942, V(0)), t);
+  }
+  template <class V> BARACUDA_HD V fwd(V a, V b) const { return max_nan(a, b) + log1p(power(a, b)) * 1.44269504088896340736; }
+  template <class V> BARACUDA_HD Two<V> bwd(V dy, V a, V b, V) const {
+    const V t = power(a, b), more = dy / (1 + t), less = more * t;
+    return {where(a < b, less, more), where(a < b, more, less)};
+  }
+};
+// a 2^b: exact for an integer b but for the rounding of a subnormal result. As a product where b is infinite.
+template <class V> BARACUDA_HD V ldexp(V a, V b) {
+  const double near = V::kF32 ? 0x1p60 : 0x1p500, shift = V::kF32 ? 80 : 600, most = V::kF32 ? 310 : 2200, last = V::kF32 ? 230 : 1700;
+  const auto big = abs(a) > near, small = abs(a) < 1 / near;  // brought to where scale() rounds once
+  const V m = a * where(big, V(V::kF32 ? 0x1p-80 : 0x1p-600), where(small, V(V::kF32 ? 0x1p80 : 0x1p600), V(1)));
+  const V c = clamp(b, -most, most), whole = round_even(c), n = clamp(whole + where(big, V(shift), where(small, V(-shift), V(0))), -last, last);
+  const V y = scale(m * exp2(c - whole), bits(n + kMagic<V>) - bits(V(kMagic<V>)));
+  return where(abs(b) == kInf, a * exp2(b), y);
+}
+template <> struct Binary<BinaryKind::ldexp> : Functor2<kB, kY> {
+  template <class V> BARACUDA_HD V fwd(V a, V b) const { return ldexp(a, b); }
+  template <class V> BARACUDA_HD Two<V> bwd(V dy, V, V b, V y) const { return {ldexp(dy, b), dy * y * 0.69314718055994530942}; }
+};
 // The next stored value of a towards b: not of the type that is computed in, so that this kind has loops of its own.
 template <> struct Binary<BinaryKind::nextafter> : Plain<2, kFloats> {
   template <class T> BARACUDA_HD static T next(T a, T b) {
@@ -171,6 +196,13 @@ template <> struct Binary<BinaryKind::xlogy> : Functor2<kA | kB, kA | kB> {  // 
   template <class V> BARACUDA_HD V fwd(V a, V b) const { return where(a == 0, where(b == b, V(0), b), a * log(b)); }
   template <class V> BARACUDA_HD Two<V> bwd(V dy, V a, V b, V) const {
     return {where(a == 0, where(b <= 0, V(0), dy * log(b)), dy * log(b)), dy * a / b};
+  }
+};
+template <> struct Binary<BinaryKind::xlog1py> : Functor2<kA | kB, kA | kB> {  // a log(1 + b), 0 at a = 0 unless b is NaN
+  template <class V> BARACUDA_HD V fwd(V a, V b) const { return where(a == 0, where(b == b, V(0), b), a * log1p(b)); }
+  template <class V> BARACUDA_HD Two<V> bwd(V dy, V a, V b, V) const {
+    const V slope = dy * log1p(b);
+    return {where(a == 0, where(b <= -1, V(0), slope), slope), dy * a / (1 + b)};
   }
 };
 

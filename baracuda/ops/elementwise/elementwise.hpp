@@ -7,8 +7,8 @@
 // that is not bitwise; i8 to u64 for kinds that are exact on integers, bool for logic, comparisons, where, add (or), mul
 // (and), maximum, minimum. select refuses the rest by name, and the gradient of a kind without one.
 // Integers wrap. Division by zero does not trap: quotient -1 (all ones), remainder the dividend; min / -1 = min. Shifts by the
-// width or more, or by a negative count, give 0 (-1 for a negative number to the right). pow with a negative exponent is cut
-// to 0 unless |a| = 1.
+// width or more, or by a negative count, give 0 (-1 for a negative number to the right, 0 in shift_right_logical). pow with a
+// negative exponent is cut to 0 unless |a| = 1.
 // Strides: any, also negative; zero for inputs (broadcast views). Shapes broadcast as numpy does; gradients of broadcast
 // operands are sums over the broadcast axes. In place: an output may be one of the inputs where data, strides and the size of
 // an element are equal (unary, and the others for equal shapes); any other overlap of dense tensors is refused.

@@ -16,7 +16,7 @@ namespace baracuda {
 #define BARACUDA_UNARY_ACTIVATION(X)                                                                                   \
   X(gelu) X(gelu_tanh) X(quick_gelu) X(silu) X(mish) X(softplus) X(log_sigmoid) X(elu) X(selu) X(celu) X(leaky_relu)   \
   X(relu6) X(relu_squared) X(hardtanh) X(hardsigmoid) X(hardswish) X(hardshrink) X(softshrink) X(softsign)             \
-  X(tanhshrink) X(tanh_softcap) X(threshold)
+  X(tanhshrink) X(tanh_softcap) X(threshold) X(squareplus) X(sparse_plus) X(sparse_sigmoid)
 #define BARACUDA_UNARY_SPECIAL(X)                                                                                      \
   X(sinc) X(lgamma) X(digamma) X(erfinv) X(ndtr) X(ndtri) X(log_ndtr) X(i0) X(i0e) X(i1) X(i1e) X(entr) X(log1mexp)
 #define BARACUDA_UNARY_LOGIC(X)                                                                                        \
@@ -29,10 +29,12 @@ namespace baracuda {
 #define BARACUDA_BINARY_ARITHMETIC(X)                                                                                  \
   X(add) X(sub) X(mul) X(div) X(maximum) X(minimum) X(scale_add) X(lerp) X(fmax) X(fmin) X(clamp_min) X(clamp_max)     \
   X(div_trunc) X(floor_divide) X(fmod) X(remainder) X(prelu) X(copysign) X(heaviside)
-#define BARACUDA_BINARY_FUNCTION(X) X(pow) X(atan2) X(hypot) X(logaddexp) X(xlogy) X(nextafter)
+#define BARACUDA_BINARY_FUNCTION(X)                                                                                    \
+  X(pow) X(atan2) X(hypot) X(logaddexp) X(logaddexp2) X(xlogy) X(xlog1py) X(ldexp) X(nextafter)
 #define BARACUDA_BINARY_LOGIC(X)                                                                                       \
   X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(isclose) X(logical_and) X(logical_or) X(logical_xor) X(bitwise_and)            \
-  X(bitwise_or) X(bitwise_xor) X(bitwise_left_shift) X(bitwise_right_shift) X(gcd) X(lcm)
+  X(bitwise_or) X(bitwise_xor) X(bitwise_left_shift) X(bitwise_right_shift)                  \
+  X(shift_right_logical) X(mulhi) X(gcd) X(lcm)
 #define BARACUDA_BINARY_KINDS(X) BARACUDA_BINARY_ARITHMETIC(X) BARACUDA_BINARY_FUNCTION(X) BARACUDA_BINARY_LOGIC(X)
 
 #define BARACUDA_TERNARY_KINDS(X) X(where) X(clamp) X(lerp) X(addcmul) X(addcdiv) X(fma)

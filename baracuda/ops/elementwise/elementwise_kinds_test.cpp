@@ -59,6 +59,8 @@ template <class T> bool want_binary(BinaryKind k, Wide a, Wide b, Wide& y) {
     case BinaryKind::bitwise_xor: y = wrapped<T>(a ^ b); return true;
     case BinaryKind::bitwise_left_shift: y = b < 0 || b >= bits ? 0 : wrapped<T>(a << int(b)); return true;
     case BinaryKind::bitwise_right_shift: y = b < 0 || b >= bits ? (a < 0 ? -1 : 0) : a >> int(b); return true;
+    case BinaryKind::shift_right_logical: y = b < 0 || b >= bits ? 0 : wrapped<T>(Wide(std::make_unsigned_t<T>(a)) >> int(b)); return true;
+    case BinaryKind::mulhi: y = sizeof(T) < 8 || a < 0 || b < 0 ? a * b >> bits : Wide((unsigned __int128)a * (unsigned __int128)b >> bits); return true;
     case BinaryKind::gcd: case BinaryKind::lcm: {
       Wide u = a < 0 ? -a : a, v = b < 0 ? -b : b;
       while (v) { const Wide r = u % v; u = v, v = r; }
@@ -80,6 +82,7 @@ template <class T> bool want_unary(UnaryKind k, Wide x, Wide& y) {
     case UnaryKind::abs: y = wrapped<T>(x < 0 ? -x : x); return true;
     case UnaryKind::square: y = wrapped<T>(x * x); return true;
     case UnaryKind::cube: y = wrapped<T>(wrapped<T>(x * x) * x); return true;
+    case UnaryKind::pow_scalar: y = wrapped<T>(x * x); return true;  // 2.5 is cut to 2
     case UnaryKind::sign: y = x > 0 ? 1 : x < 0 ? -1 : 0; return true;
     case UnaryKind::step: y = x > 0; return true;
     case UnaryKind::relu: y = x > 0 ? x : 0; return true;
@@ -233,17 +236,18 @@ template <class T> void check_pairs() {
   const DType t = kDTypeOf<T>;
   const Tensor a(t, {n, 1}, values), b(t, {n}, values);
   for (BinaryKind kind : {BinaryKind::atan2, BinaryKind::hypot, BinaryKind::fmod, BinaryKind::remainder, BinaryKind::copysign, BinaryKind::div_trunc, BinaryKind::fmax, BinaryKind::fmin,
-                          BinaryKind::logaddexp, BinaryKind::xlogy, BinaryKind::heaviside, BinaryKind::maximum, BinaryKind::clamp_min, BinaryKind::clamp_max}) {
+                          BinaryKind::logaddexp, BinaryKind::logaddexp2, BinaryKind::xlogy, BinaryKind::xlog1py, BinaryKind::heaviside, BinaryKind::maximum, BinaryKind::clamp_min, BinaryKind::clamp_max}) {
     Tensor y(t, {n, n});
     ASSERT_OK(run_plan<Binary>({kind, t, {n, 1}, {n}}, {a, b, y}));
     int shown = 0;
     for (int64_t i = 0; i < n * n && shown < 5; ++i) {
       const long double u = a.at(i / n), v = b.at(i % n), w = oracle<long double>(kind, u, v, {});
       const double got = y.at(i), want = rounded(t, double(w));
-      const double ulps = kind == BinaryKind::logaddexp ? 3 : kind == BinaryKind::atan2 || kind == BinaryKind::xlogy ? 2 : kind == BinaryKind::hypot ? 0.51 : 0.501;
+      const bool sum = kind == BinaryKind::logaddexp || kind == BinaryKind::logaddexp2, logarithm = kind == BinaryKind::xlogy || kind == BinaryKind::xlog1py;
+      const double ulps = sum ? 3 : kind == BinaryKind::atan2 || logarithm ? 2 : kind == BinaryKind::hypot ? 0.51 : 0.501;
       const double room = kind == BinaryKind::div_trunc ? 2 * unit_roundoff(t) * std::fabs(want) + (std::fabs(want) < 1e16 ? 1 : 0)  // the quotient is rounded first
-                        : 2 * unit_roundoff(t) * ulps * std::max(std::fabs(want), kind == BinaryKind::logaddexp ? double(std::fabs(std::max(u, v))) : 0) + smallest_subnormal(t);
-      const bool zero_sign = want != 0 || kind == BinaryKind::logaddexp || kind == BinaryKind::xlogy || kind == BinaryKind::maximum || kind == BinaryKind::clamp_min || kind == BinaryKind::clamp_max ||
+                        : 2 * unit_roundoff(t) * ulps * std::max(std::fabs(want), sum ? double(std::fabs(std::max(u, v))) : 0) + smallest_subnormal(t);
+      const bool zero_sign = want != 0 || sum || logarithm || kind == BinaryKind::maximum || kind == BinaryKind::clamp_min || kind == BinaryKind::clamp_max ||
                              kind == BinaryKind::fmax || kind == BinaryKind::fmin || std::signbit(got) == std::signbit(want);
       const bool same = std::isnan(want) ? std::isnan(got) : std::isinf(want) || std::isinf(got) ? got == want : std::fabs(got - double(w)) <= room && zero_sign;
       if (!same) ++shown, ADD_FAILURE() << enum_name(kind) << " " << name(t) << " of " << double(u) << " and " << double(v) << ": " << got << ", want " << double(w);
@@ -313,6 +317,26 @@ TEST(ElementwiseKinds, SpecialFunctionsAtTheirEnds) {
     EXPECT_CLOSE(dx, (std::vector<double>{c.slope}), {});
   }
 }
+template <class T> void check_ldexp(int most) {
+  std::vector<double> b;
+  for (int i = -most; i <= most; ++i) b.push_back(i);
+  Source source(6);
+  std::vector<T> a = {T(1), T(-1.5), T(0), T(-0.0), std::numeric_limits<T>::max(), std::numeric_limits<T>::min(), std::numeric_limits<T>::denorm_min(), T(INFINITY), T(NAN)};
+  for (int i = 0; i < 60; ++i) a.push_back(T(source.normal() * std::exp2(most / 6 * source.normal())));
+  const int64_t n = int64_t(a.size()), m = int64_t(b.size());
+  const Tensor columns(kDTypeOf<T>, {m}, b);
+  std::vector<T> y(size_t(n * m));
+  ASSERT_OK(run_plan<Binary>({BinaryKind::ldexp, kDTypeOf<T>, {n, 1}, {m}}, {TensorView::dense(a.data(), {n, 1}), columns, TensorView::dense(y.data(), {n, m})}));
+  for (int64_t i = 0, wrong = 0; i < n * m && wrong < 3; ++i) {
+    const T want = std::ldexp(a[size_t(i / m)], int(b[size_t(i % m)])), got = y[size_t(i)];
+    if (std::isnan(want) ? !std::isnan(got) : got != want || std::signbit(got) != std::signbit(want)) ++wrong, ADD_FAILURE() << a[size_t(i / m)] << " 2^" << b[size_t(i % m)] << ": " << got << ", want " << want;
+  }
+  const Tensor u(DType::f32, {5}, {0, INFINITY, 3, -2, 1}), v(DType::f32, {5}, {INFINITY, -INFINITY, 0.5, NAN, -INFINITY});
+  Tensor z(DType::f32, {5});
+  ASSERT_OK(run_plan<Binary>({BinaryKind::ldexp, DType::f32, {5}, {5}}, {u, v, z}));
+  EXPECT_CLOSE(z, (std::vector<double>{NAN, NAN, 3 * std::sqrt(2.0), NAN, 0}), {});
+}
+TEST(ElementwiseKinds, LdexpIsRoundedOnce) { check_ldexp<float>(330), check_ldexp<double>(2250); }
 // Where the gradient test above does not go: reflected arguments, both sides of every seam, far tails.
 TEST(ElementwiseKinds, SlopesOfSpecialFunctions) {
   const std::vector<double> x = {-7.75, -3.5, -2.0625, -1.25, -0.75, -0.03125, 1e-5, 0.4375, 0.5625, 0.9375, 1.125, 1.4375, 1.9375, 2.0625, 2.9375, 3.0625, 7.9375, 8.0625, 30, 250};

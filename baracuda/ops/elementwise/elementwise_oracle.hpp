@@ -128,6 +128,12 @@ template <class L> L oracle(UnaryKind k, L x, const Parameters& p) {
     case UnaryKind::tanhshrink: return odd_series_shrink(x);
     case UnaryKind::tanh_softcap: return alpha * std::tanh(x / alpha);
     case UnaryKind::threshold: return x <= alpha ? beta : x;
+    case UnaryKind::squareplus: {
+      const Real h = std::hypot(Real(x), std::sqrt(Real(alpha)));
+      return L(x < 0 ? Real(alpha) / 2 / (h - x) : (x + h) / 2);
+    }
+    case UnaryKind::sparse_plus: return x <= -1 ? 0 : x >= 1 ? x : (x + 1) * (x + 1) / 4;
+    case UnaryKind::sparse_sigmoid: return clamped((x + 1) / 2, L(0), L(1));
     case UnaryKind::sinc: return L(sinc_of(x));
     case UnaryKind::lgamma: return L(lgamma_of(x));
     case UnaryKind::digamma: return L(digamma_of(x));
@@ -198,6 +204,9 @@ inline UlpBound ulp_bound(UnaryKind k) {
     case UnaryKind::softsign: return {1.51, 1.51};
     case UnaryKind::tanhshrink: return {2.35, 2.3};
     case UnaryKind::tanh_softcap: return {2.4, 2.35};
+    case UnaryKind::squareplus: return {1.85, 1.9};
+    case UnaryKind::sparse_plus: return {1.95, 1.95};
+    case UnaryKind::sparse_sigmoid: return {0.5, 0.5};
     case UnaryKind::sinc: return {1.5, 1.5};
     case UnaryKind::lgamma: return {1.5, 1.4};
     case UnaryKind::digamma: return {2, 1.95};
@@ -248,6 +257,9 @@ template <class L> L oracle(BinaryKind k, L a, L b, const Parameters& p) {
     case BinaryKind::atan2: return std::atan2(a, b);
     case BinaryKind::hypot: return std::hypot(a, b);
     case BinaryKind::logaddexp: return nan ? L(NAN) : a == b ? a + std::log(L(2)) : std::max(a, b) + std::log1p(std::exp(-std::fabs(a - b)));
+    case BinaryKind::logaddexp2: return nan ? L(NAN) : a == b ? a + 1 : std::max(a, b) + std::log1p(std::exp2(-std::fabs(a - b))) / std::log(L(2));
+    case BinaryKind::xlog1py: return a == 0 && !std::isnan(b) ? 0 : a * std::log1p(b);
+    case BinaryKind::ldexp: return a * std::exp2(b);
     case BinaryKind::xlogy: return a == 0 && !std::isnan(b) ? 0 : a * std::log(b);
     case BinaryKind::eq: return a == b;
     case BinaryKind::ne: return a != b;
@@ -262,7 +274,7 @@ template <class L> L oracle(BinaryKind k, L a, L b, const Parameters& p) {
     case BinaryKind::logical_or: return a != 0 || b != 0;
     case BinaryKind::logical_xor: return (a != 0) != (b != 0);
     case BinaryKind::nextafter: case BinaryKind::bitwise_and: case BinaryKind::bitwise_or: case BinaryKind::bitwise_xor:
-    case BinaryKind::bitwise_left_shift: case BinaryKind::bitwise_right_shift: case BinaryKind::gcd: case BinaryKind::lcm: break;  // by other tests
+    case BinaryKind::bitwise_left_shift: case BinaryKind::bitwise_right_shift: case BinaryKind::shift_right_logical: case BinaryKind::mulhi: case BinaryKind::gcd: case BinaryKind::lcm: break;  // by other tests
   }
   return NAN;
 }
@@ -278,7 +290,7 @@ template <class L> L oracle(TernaryKind k, L a, L b, L c, L alpha) {
   return NAN;
 }
 // Whose rounding is judged by the terms rather than by their sum.
-inline bool additive(BinaryKind k) { return k == BinaryKind::scale_add || k == BinaryKind::lerp || k == BinaryKind::logaddexp; }
+inline bool additive(BinaryKind k) { return k == BinaryKind::scale_add || k == BinaryKind::lerp || k == BinaryKind::logaddexp || k == BinaryKind::logaddexp2; }
 
 // Calls f with the functor of a kind.
 template <class F, size_t... K> void with_functor(UnaryKind k, F f, std::index_sequence<K...>) {

@@ -70,7 +70,7 @@ void check_binary(BinaryKind k, DType t, const Shape& sa, const Shape& sb, Layou
   const BinaryDescriptor d = describe(k, t, sa, sb);
   const Parameters p = used_parameters(k);
   const Shape shape = *broadcast_shape("test", sa, sb);
-  const bool power = k == BinaryKind::pow, positive = k == BinaryKind::xlogy;
+  const bool power = k == BinaryKind::pow, positive = k == BinaryKind::xlogy || k == BinaryKind::xlog1py;
   const Tensor a = power ? Tensor::uniform(t, sa, 1, 0.25, 3, layout) : Tensor::normal(t, sa, 1, 0, 2, layout),
                b = positive ? Tensor::uniform(t, sb, 2, 0.25, 3, layout) : Tensor::normal(t, sb, 2, 0, 2, layout), dy = Tensor::normal(t, shape, 3);
   Tensor y(result_dtype(k, t), shape, layout), da(t, sa, layout), db(t, sb, layout);
@@ -91,7 +91,7 @@ void check_binary(BinaryKind k, DType t, const Shape& sa, const Shape& sb, Layou
     const auto g = slopes(k, {u, v}, y.at(i));
     // The rounding of b - 1 is in the exponent, that of u - v in the oracle's; atan2's slopes in double have as many roundings
     // as the kernel's.
-    const double b_less_1 = power ? 1 + std::fabs(v * std::log(u)) : k == BinaryKind::logaddexp ? 1 + std::fabs(u - v) : k == BinaryKind::atan2 ? 2 : 1;
+    const double b_less_1 = power ? 1 + std::fabs(v * std::log(u)) : k == BinaryKind::logaddexp || k == BinaryKind::logaddexp2 ? 1 + std::fabs(u - v) : k == BinaryKind::atan2 ? 2 : 1;
     want_da[size_t(ia)] += dy.at(i) * g[0], scale_da[size_t(ia)] += std::fabs(dy.at(i) * g[0]) * b_less_1;
     want_db[size_t(ib)] += dy.at(i) * g[1], scale_db[size_t(ib)] += std::fabs(dy.at(i) * g[1]) * (power ? 1 : b_less_1);
   }

@@ -70,6 +70,7 @@ template <> struct Unary<UnaryKind::cbrt> : Functor1<kY> {
   template <class V> BARACUDA_HD V bwd(V dy, V, V y) const { return dy / (3 * y * y); }
 };
 template <> struct Unary<UnaryKind::pow_scalar> : Functor1<kX, 1> {  // x^alpha
+  static constexpr int types = kNumbers;
   static constexpr double defaults[3] = {2, 1, 1};
   template <class V> BARACUDA_HD V fwd(V x) const { return pow(x, V(alpha)); }
   template <class V> BARACUDA_HD V bwd(V dy, V x, V) const {

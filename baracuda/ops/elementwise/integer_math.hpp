@@ -72,6 +72,13 @@ template <class T> struct Int {
     if (b.v < T(0) || b.v >= T(kBits)) return of(a.v < T(0) ? T(-1) : T(0));
     return of(T(a.v >> b.v));
   }
+  BARACUDA_HD friend Int shift_right_logical(Int a, Int b) {
+    return b.v < T(0) || b.v >= T(kBits) ? of(T(0)) : of(T(a.unsigned_bits() >> b.v));
+  }
+  BARACUDA_HD friend Int mulhi(Int a, Int b) {  // the upper half of the product
+    using Wide = std::conditional_t<sizeof(T) == 8, std::conditional_t<kSigned, __int128, unsigned __int128>, std::conditional_t<kSigned, int64_t, uint64_t>>;
+    return of(T(Wide(a.v) * Wide(b.v) >> kBits));
+  }
   BARACUDA_HD friend Int complement(Int a) {
     if constexpr (kBool) return of(!a.v);
     else return of(T(~a.v));

@@ -94,6 +94,12 @@ template <> struct Binary<BinaryKind::bitwise_left_shift> : Plain<2, kIntegers> 
 template <> struct Binary<BinaryKind::bitwise_right_shift> : Plain<2, kIntegers> {
   template <class V> BARACUDA_HD V fwd(V a, V b) const { return shift_right(a, b); }
 };
+template <> struct Binary<BinaryKind::shift_right_logical> : Plain<2, kIntegers> {
+  template <class V> BARACUDA_HD V fwd(V a, V b) const { return shift_right_logical(a, b); }
+};
+template <> struct Binary<BinaryKind::mulhi> : Plain<2, kIntegers> {
+  template <class V> BARACUDA_HD V fwd(V a, V b) const { return mulhi(a, b); }
+};
 template <> struct Binary<BinaryKind::gcd> : Plain<2, kIntegers> {
   template <class V> BARACUDA_HD V fwd(V a, V b) const { return gcd(a, b); }
 };

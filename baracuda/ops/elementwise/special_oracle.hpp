@@ -169,6 +169,10 @@ inline Dual i0(Dual a) {
 inline Dual i0e(Dual a) { return {double(testing::bessel_i(0, std::fabs(a.v), true).value), double(testing::i0e_slope(a.v)) * a.d}; }
 inline Dual i1(Dual a) { return {double(testing::odd_bessel(a.v, false)), double(testing::bessel_i(1, std::fabs(a.v), false).slope) * a.d}; }
 inline Dual i1e(Dual a) { return {double(testing::odd_bessel(a.v, true)), double(testing::i1e_slope(a.v)) * a.d}; }
+inline Dual ldexp(Dual a, Dual b) {
+  const double p = std::exp2(b.v);
+  return {a.v * p, p * (a.d + a.v * b.d * std::log(2.0))};
+}
 inline Dual log1mexp(Dual a) { return a.v < 0 ? Dual(NAN) : Dual(double(testing::log1mexp_of(a.v)), 1 / std::expm1(a.v) * a.d); }
 
 }  // namespace baracuda
