@@ -55,13 +55,13 @@ def _function(name, op, kind):
         for key, value in args.items():
             if types[key] not in ("tensor", "tensors") or value is None or isinstance(value, bool):
                 continue
-            one = value[0] if isinstance(value, list) and value else value
-            if isinstance(one, list):
+            pieces = value if isinstance(value, list) else [value]
+            if not pieces or isinstance(pieces[0], list):
                 continue
-            seen[key] = _arrays.describe(one)
-            like = like or _arrays.framework(one)
-        read = {key: value for key, value in seen.items() if roles[key] not in ("out", "optional out")}
-        fields = {**_infer.fields(op, read or seen, fields), **fields}
+            seen[key] = _arrays.describe(pieces[0]), [_arrays.describe(piece)[1] for piece in pieces]
+            like = like or _arrays.framework(pieces[0])
+        read = {key: value for key, value in seen.items() if roles[key] not in ("out", "optional out")} or seen
+        fields = {**_infer.fields(op, {key: value[0] for key, value in read.items()}, {key: value[1] for key, value in read.items()}, fields), **fields}
         plan = _plan(op["name"], tuple((key, _hashable(value)) for key, value in fields.items()))
         return plan(like=like or "numpy", **args)
 
