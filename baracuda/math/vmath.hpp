@@ -49,6 +49,23 @@ template <class V> BARACUDA_HD V exp(V x) {
   const V r = exp_reduce(x, n);
   return scale(1 + expm1_reduced(r), n);
 }
+// exp(d) for d <= 0, times 2^24 (2^54 for f64): a normal number for every d, however small, with one multiplication less than
+// exp takes. kDown undoes it, when a sum has divided or is done. f32: 2^(d log2 e) with a polynomial of relative error 2^-23.3,
+// exact at 0, 1.4 ulp and 1.3e-8 |d| in all; the rounding of d = x - max is larger.
+template <class V> inline constexpr int kUp = V::kF32 ? 24 : 54;
+template <class V> inline constexpr double kDown = V::kF32 ? 0x1p-24 : 0x1p-54;
+template <class V> BARACUDA_HD V exp_up(V d) {
+  const V c = larger(V(V::kF32 ? -104 : -746), d);  // exp of these is below half of the least subnormal; NaN stays
+  typename V::Bits n;
+  if constexpr (V::kF32) {
+    const V log2e = 0x1.715476p0, t = fma(c, log2e, V(kMagic<V>)), k = t - kMagic<V>, f = fma(c, log2e, -k);
+    n = bits(t) - bits(V(kMagic<V>));
+    return poly(f, 1, 0x1.62e42ap-1, 0x1.ebf9bap-3, 0x1.c6b69cp-5, 0x1.3ceb06p-7, 0x1.5bfc72p-10) * pow2<V>(n + kUp<V>);
+  } else {
+    const V r = exp_reduce_in_range(c, n);
+    return (1 + expm1_reduced(r)) * pow2<V>(n + kUp<V>);
+  }
+}
 // expm1 in two words: 2^n (1 + p) - 1 with p = expm1(r), what p and the sum round away kept. -40 <= x; n, p: for 2^n (1 + p).
 template <class V> BARACUDA_HD TwoWords<V> expm1_parts(V x, typename V::Bits& n, V& p) {
   const TwoWords<V> r = reduce_ln2(x, n);

@@ -7,6 +7,11 @@
 
 namespace baracuda {
 
+ReduceKind plain_kind(const ReduceDescriptor& d) {
+  if (d.kind != ReduceKind::norm_p) return d.kind;
+  if (std::isinf(d.p)) return d.p > 0 ? ReduceKind::norm_inf : ReduceKind::norm_neg_inf;
+  return d.p == 0 ? ReduceKind::norm0 : d.p == 1 ? ReduceKind::norm1 : d.p == 2 ? ReduceKind::norm2 : d.kind;
+}
 ReduceLoop loop_of(ReduceKind kind) {
   switch (kind) {
     case ReduceKind::max: return ReduceLoop::max;
@@ -15,7 +20,12 @@ ReduceLoop loop_of(ReduceKind kind) {
     case ReduceKind::norm2: return ReduceLoop::squares;
     case ReduceKind::logsumexp: return ReduceLoop::exps;
     case ReduceKind::var: case ReduceKind::std: return ReduceLoop::moments;
-    case ReduceKind::any: case ReduceKind::all: case ReduceKind::count_nonzero: return ReduceLoop::nonzero;
+    case ReduceKind::any: case ReduceKind::all: case ReduceKind::count_nonzero: case ReduceKind::norm0: return ReduceLoop::nonzero;
+    case ReduceKind::norm1: return ReduceLoop::magnitudes;
+    case ReduceKind::norm_inf: return ReduceLoop::largest;
+    case ReduceKind::norm_neg_inf: return ReduceLoop::least;
+    case ReduceKind::norm_p: return ReduceLoop::powers;
+    case ReduceKind::nansum: case ReduceKind::nanmean: return ReduceLoop::numbers;
     default: return ReduceLoop::sum;
   }
 }
@@ -26,7 +36,8 @@ unsigned mask_of(const ReduceDescriptor& d) {
   return mask;
 }
 PrecisionGuarantee reduce_guarantee(const ReduceDescriptor& d) {
-  const bool wide = loop_of(d.kind) == ReduceLoop::squares || loop_of(d.kind) == ReduceLoop::moments || loop_of(d.kind) == ReduceLoop::product;
+  const ReduceLoop loop = loop_of(plain_kind(d));
+  const bool wide = loop == ReduceLoop::squares || loop == ReduceLoop::moments || loop == ReduceLoop::product || loop == ReduceLoop::powers;
   const DType sums = is_floating(d.dtype) && wide ? DType::f64 : accumulator(d.dtype);
   return {.math_precision = sums, .accumulator = sums, .batch_invariant = true};
 }
@@ -37,14 +48,17 @@ Status validate_reduce(std::string_view op, const ReduceDescriptor& d, bool back
   if (!valid_enum(d.ties)) return invalid(op, text("ties ", int(d.ties), " is not a rule for ties"));
   unsigned mask;
   BARACUDA_TRY(reduce_axes(op, d.shape, d.axes, mask));
+  if (std::isnan(d.p)) return invalid(op, "p must not be NaN");
   if (!std::isfinite(d.correction)) return invalid(op, text("correction ", d.correction, " must be finite"));
   const ReduceKind k = d.kind;
   const bool extremum = k == ReduceKind::max || k == ReduceKind::min, logical = k == ReduceKind::any || k == ReduceKind::all;
   const bool whole = extremum || logical || k == ReduceKind::sum || k == ReduceKind::prod || k == ReduceKind::count_nonzero;
-  if (backward && k > ReduceKind::std) return invalid(op, text("kind ", enum_name(k), " has no gradient"));
+  if (backward && (logical || k == ReduceKind::count_nonzero)) return invalid(op, text("kind ", enum_name(k), " has no gradient"));
   if (!valid(d.dtype)) return invalid(op, "dtype is invalid");
   if (!is_floating(d.dtype) && !whole) return invalid(op, text("kind ", enum_name(k), " takes floating dtypes, dtype is ", d.dtype, "; cast x first"));
-  if (extremum && row_length(d.shape, mask) == 0 && row_count(d.shape, mask) > 0)
+  const ReduceKind plain = plain_kind(d);
+  const bool none_of_none = extremum || plain == ReduceKind::norm_inf || plain == ReduceKind::norm_neg_inf || (plain == ReduceKind::norm_p && d.p < 0);
+  if (none_of_none && row_length(d.shape, mask) == 0 && row_count(d.shape, mask) > 0)
     return invalid(op, text(enum_name(k), " of shape ", d.shape, " over axes ", d.axes, ": a row without elements has none"));
   if (const DType y = y_dtype(d); d.out_dtype) {
     if (!valid(y)) return invalid(op, "out_dtype is invalid");
@@ -82,23 +96,32 @@ ReduceState empty_state(ReduceLoop loop, DType t) {
   return s;
 }
 int exponent(double b) { return int(std::clamp(b, -5000.0, 5000.0)); }
-double value_of(const ReduceDescriptor& d, int64_t n, const ReduceState& s) {
-  switch (d.kind) {
-    case ReduceKind::mean: return s.a / double(n);
-    case ReduceKind::prod: return std::ldexp(s.a, exponent(s.b));
-    case ReduceKind::norm2: return std::ldexp(std::sqrt(s.a), exponent(s.b));
-    case ReduceKind::logsumexp: return std::isfinite(s.a) ? s.a + std::log(s.b) : s.a;
+// The numbers that `count` states stand for, for floating y.
+void values_of(const ReduceDescriptor& d, int64_t n, const ReduceState* s, int64_t count, double* y) {
+  auto each = [&](auto f) { for (int64_t i = 0; i < count; ++i) y[i] = f(s[i]); };
+  switch (plain_kind(d)) {
+    case ReduceKind::mean: return each([&](const ReduceState& r) { return r.a / double(n); });
+    case ReduceKind::nanmean: return each([](const ReduceState& r) { return r.a / r.b; });
+    case ReduceKind::prod: return each([](const ReduceState& r) { return std::ldexp(r.a, exponent(r.b)); });
+    case ReduceKind::norm2: return each([](const ReduceState& r) { return r.b == 0 ? std::sqrt(r.a) : std::ldexp(std::sqrt(r.a), exponent(r.b)); });
+    case ReduceKind::norm_p: return each([&](const ReduceState& r) { return r.a * std::pow(r.b, 1 / d.p); });
+    case ReduceKind::norm0: return each([](const ReduceState& r) { return double(r.i); });
+    case ReduceKind::logsumexp: return each([](const ReduceState& r) { return std::isfinite(r.a) ? r.a + std::log(r.b) : r.a; });
     case ReduceKind::var: case ReduceKind::std: {
       const double free = double(n) - d.correction;
-      const double var = free > 0 ? s.b / free + (s.a - s.a) : NAN;
-      return d.kind == ReduceKind::var ? var : std::sqrt(var);
+      const bool root = d.kind == ReduceKind::std;
+      return each([&](const ReduceState& r) {
+        const double var = free > 0 ? r.b / free + (r.a - r.a) : NAN;
+        return root ? std::sqrt(var) : var;
+      });
     }
-    default: return s.a;
+    default: return each([](const ReduceState& r) { return r.a; });
   }
 }
 int64_t whole_of(const ReduceDescriptor& d, int64_t n, const ReduceState& s) {
   return d.kind == ReduceKind::any ? s.i > 0 : d.kind == ReduceKind::all ? s.i == n : s.i;
 }
+bool logical(ReduceKind k) { return k == ReduceKind::any || k == ReduceKind::all || k == ReduceKind::count_nonzero; }
 
 // The rows' results to y (and mean), wherever they lie.
 struct Results {
@@ -107,22 +130,25 @@ struct Results {
   const Reduce::Args& a;
 
   void put(int64_t first, int64_t count, const ReduceState* s) const {
-    const bool floating = is_floating(d.dtype) && d.kind < ReduceKind::any;
-    visit_dtype(kReduceDTypes, y_dtype(d), 0, [&]<class T>() {
-      for (int64_t i = 0; i < count;) {  // runs of the innermost kept axis
-        int64_t at[4];
-        walk.at(first + i, at);
-        const int64_t run = std::min(count - i, walk.kept.inner - (first + i) % walk.kept.inner), step = walk.kept.inner_stride(1);
+    constexpr int64_t kMost = 256;
+    const bool floating = is_floating(d.dtype) && !logical(d.kind);
+    double value[kMost];
+    for (int64_t i = 0, run; i < count; i += run) {  // runs of the innermost kept axis
+      int64_t at[4];
+      walk.at(first + i, at);
+      run = std::min({kMost, count - i, walk.kept.inner - (first + i) % walk.kept.inner});
+      const int64_t step = walk.kept.inner_stride(1);
+      if (floating) values_of(d, walk.n, s + i, run, value);
+      visit_dtype(kReduceDTypes, y_dtype(d), 0, [&]<class T>() {
         T* const y = a.y.as<T>() + at[1];
         for (int64_t k = 0; k < run; ++k)
-          if constexpr (is_floating(kDTypeOf<T>)) y[k * step] = from_double<T>(value_of(d, walk.n, s[i + k]));
+          if constexpr (is_floating(kDTypeOf<T>)) y[k * step] = from_double<T>(value[k]);
           else y[k * step] = floating ? T() : T(whole_of(d, walk.n, s[i + k]));
-        if (!a.mean.absent())
-          for (int64_t k = 0; k < run; ++k) put_mean(at[2] + k * walk.kept.inner_stride(2), s[i + k].a);
-        i += run;
-      }
-      return 0;
-    });
+        return 0;
+      });
+      if (!a.mean.absent())
+        for (int64_t k = 0; k < run; ++k) put_mean(at[2] + k * walk.kept.inner_stride(2), s[i + k].a);
+    }
   }
   void put_mean(int64_t at, double mean) const {
     if (a.mean.dtype == DType::f64) a.mean.as<double>()[at] = mean;
@@ -130,7 +156,7 @@ struct Results {
   }
 };
 
-void carve(const ReduceDescriptor& d, const void*, Carver& c) { ReduceScratch::carve(loop_of(d.kind), d.dtype, d.shape, mask_of(d), c); }
+void carve(const ReduceDescriptor& d, const void*, Carver& c) { ReduceScratch::carve(loop_of(plain_kind(d)), d.dtype, d.shape, mask_of(d), c); }
 Status run(const Launch<Reduce>& l) {
   const ReduceDescriptor& d = l.desc;
   const unsigned mask = mask_of(d);
@@ -138,7 +164,7 @@ Status run(const Launch<Reduce>& l) {
   const Strides y = over_shape(d.shape, mask, l.args.y), mean = over_shape(d.shape, mask, l.args.mean);
   const ReduceWalk walk(d.shape, mask, l.args.x.strides, {&y, &mean, &mean});
   const Results results{d, walk, l.args};
-  const ReduceLoop loop = loop_of(d.kind);
+  const ReduceLoop loop = loop_of(plain_kind(d));
   if (walk.n == 0) {
     const ReduceState s = empty_state(loop, d.dtype);
     for (int64_t o = 0; o < walk.outputs; ++o) results.put(o, 1, &s);
@@ -146,12 +172,19 @@ Status run(const Launch<Reduce>& l) {
   }
   Carver c = l.carver();
   const ReduceScratch scratch = ReduceScratch::carve(loop, d.dtype, d.shape, mask, c);
-  reduce_run({walk, loop, l.args.x, nullptr, scratch, l.threads},
+  reduce_run({walk, loop, l.args.x, nullptr, scratch, l.threads, d.p},
              [&](int64_t first, int64_t count, ReduceState* s) { results.put(first, count, s); });
   return {};
 }
 
 // --- indices
+template <class F> void each_output(const ReduceWalk& walk, int64_t first, int64_t count, F f) {
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t at[4];
+    walk.at(first + i, at);
+    f(i, at);
+  }
+}
 unsigned mask_of(const ArgReduceDescriptor& d) {
   unsigned mask = (1u << d.shape.rank) - 1;
   if (d.axis) (void)reduce_axes(ArgReduce::name, d.shape, {*d.axis}, mask);
@@ -171,12 +204,37 @@ Status run_arg(const Launch<ArgReduce>& l) {
   const ReduceScratch scratch = ReduceScratch::carve(loop_of(d), d.dtype, d.shape, mask, c);
   const int64_t size = int64_t(byte_size(d.dtype));
   reduce_run({walk, loop_of(d), a.x, nullptr, scratch, l.threads}, [&](int64_t first, int64_t count, ReduceState* s) {
-    for (int64_t i = 0; i < count; ++i) {
-      int64_t at[4];
-      walk.at(first + i, at);
+    each_output(walk, first, count, [&](int64_t i, const int64_t (&at)[4]) {
       a.indices.as<int64_t>()[at[1]] = s[i].at;
       if (!a.values.absent()) gather_row(walk.row, a.x.as<char>() + at[0] * size, size, s[i].at, 1, a.values.as<char>() + at[2] * size);
-    }
+    });
+  });
+  return {};
+}
+
+// --- both extrema
+ReduceDescriptor one_of(const AminmaxDescriptor& d) {
+  return {.kind = ReduceKind::max, .dtype = d.dtype, .shape = d.shape, .axes = d.axes, .keepdim = d.keepdim};
+}
+PrecisionGuarantee both_guarantee(const AminmaxDescriptor& d) { return {.math_precision = d.dtype, .accumulator = d.dtype, .batch_invariant = true}; }
+void carve_both(const AminmaxDescriptor& d, const void*, Carver& c) { ReduceScratch::carve(ReduceLoop::minmax, d.dtype, d.shape, mask_of(one_of(d)), c); }
+Status run_both(const Launch<Aminmax>& l) {
+  const ReduceDescriptor d = one_of(l.desc);
+  const Aminmax::Args& a = l.args;
+  const unsigned mask = mask_of(d);
+  if (row_count(d.shape, mask) == 0) return {};
+  const Strides min = over_shape(d.shape, mask, a.min), max = over_shape(d.shape, mask, a.max);
+  const ReduceWalk walk(d.shape, mask, a.x.strides, {&min, &max, &max});
+  Carver c = l.carver();
+  const ReduceScratch scratch = ReduceScratch::carve(ReduceLoop::minmax, d.dtype, d.shape, mask, c);
+  reduce_run({walk, ReduceLoop::minmax, a.x, nullptr, scratch, l.threads}, [&](int64_t first, int64_t count, ReduceState* s) {
+    visit_dtype(kReduceDTypes, d.dtype, 0, [&]<class T>() {
+      each_output(walk, first, count, [&](int64_t i, const int64_t (&at)[4]) {
+        if constexpr (is_floating(kDTypeOf<T>)) a.min.as<T>()[at[1]] = from_double<T>(s[i].b), a.max.as<T>()[at[2]] = from_double<T>(s[i].a);
+        else a.min.as<T>()[at[1]] = T(s[i].at), a.max.as<T>()[at[2]] = T(s[i].i);
+      });
+      return 0;
+    });
   });
   return {};
 }
@@ -215,6 +273,19 @@ Status ArgReduce::check(const Descriptor& d, const Args& a) {
 std::span<const Kernel<ArgReduce>> ArgReduce::kernels() {
   static constexpr Kernel<ArgReduce> list[] = {
       {.name = "arg_reduce.cpu.tree", .launch = launch_all<ArgReduce>(kReduceDTypes, run_arg), .guarantee = arg_guarantee, .carve = carve_arg}};
+  return list;
+}
+
+Status Aminmax::validate(const Descriptor& d) { return validate_reduce(name, one_of(d), false); }
+Status Aminmax::check(const Descriptor& d, const Args& a) {
+  const Shape shape = dy_shape(one_of(d));
+  BARACUDA_TRY(expect(name, "x", a.x, d.dtype, d.shape));
+  BARACUDA_TRY(expect(name, "min", a.min, d.dtype, shape));
+  return expect(name, "max", a.max, d.dtype, shape);
+}
+std::span<const Kernel<Aminmax>> Aminmax::kernels() {
+  static constexpr Kernel<Aminmax> list[] = {
+      {.name = "aminmax.cpu.tree", .launch = launch_all<Aminmax>(kReduceDTypes, run_both), .guarantee = both_guarantee, .carve = carve_both}};
   return list;
 }
 

@@ -1,4 +1,5 @@
-// The gradients that are a formula of x and a few numbers of its row: reads x (not for spread), writes dx; the floor is memory.
+// The gradients that are a formula of x and a few numbers of its row: reads x (not for spread), writes dx; the floor is memory, but for
+// powers.
 #include "baracuda/math/element.hpp"
 #include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/reduce/reduce_cpu.hpp"
@@ -6,59 +7,91 @@
 namespace baracuda::inline BARACUDA_ISA {
 namespace {
 
+template <class V> BARACUDA_HD V signed_by(V x, V g) { return where(x == 0, V(0), where(is_nan(x), x, copysign(V(1), x) * g)); }
+template <class V> BARACUDA_HD auto same(V a, V b) { return (a == b) | (is_nan(a) & is_nan(b)); }
+// of(x, p, q, g)
 struct Spread { template <class V> BARACUDA_HD static V of(V, V, V, V g) { return g; } };
+struct Numbers { template <class V> BARACUDA_HD static V of(V x, V, V, V g) { return where(is_nan(x), V(0), g); } };
 struct Distance { template <class V> BARACUDA_HD static V of(V x, V p, V q, V g) { return ((x - p) - q) * g; } };  // p + q: the mean
 struct Ratio { template <class V> BARACUDA_HD static V of(V x, V p, V, V g) { return x / p * g; } };
-struct Equal {
-  template <class V> BARACUDA_HD static V of(V x, V p, V, V g) { return where((x == p) | (is_nan(x) & is_nan(p)), g, V(0)); }
-};
+struct Sign { template <class V> BARACUDA_HD static V of(V x, V, V, V g) { return signed_by(x, g); } };
+struct Power { template <class V> BARACUDA_HD static V of(V x, V p, V q, V g) { return signed_by(x, pow(abs(x) / p, q) * g); } };
+struct Equal { template <class V> BARACUDA_HD static V of(V x, V p, V, V g) { return where(same(x, p), g, V(0)); } };
+struct EqualMagnitude { template <class V> BARACUDA_HD static V of(V x, V p, V, V g) { return where(same(abs(x), p), signed_by(x, g), V(0)); } };
 struct Softmax {  // x = p: also where both are infinite
   template <class V> BARACUDA_HD static V of(V x, V p, V, V g) { return where(x == p, V(1), exp(x - p)) * g; }
 };
 
-template <class T, class F, bool kStep> void row(const T* x, T* dx, const Acc<T>* p, const Acc<T>* q, const Acc<T>* g, int64_t n) {
+// Whole packs; step: what the numbers move by.
+template <class T, class F> void packs(const T* x, T* dx, const Acc<T>* p, const Acc<T>* q, const Acc<T>* g, int64_t step, int64_t n, bool past) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
-  constexpr bool kX = !std::is_same_v<F, Spread>, kP = kX, kQ = std::is_same_v<F, Distance>;
-  auto number = [](const A* a, int64_t i, int count) __attribute__((always_inline)) -> V {
-    if constexpr (!kStep) return V::of(*a - Raw<A, N>{});
-    else return count == N ? V(load<N>(a + i)) : V(load_tail<N>(a + i, count & (N - 1)));
-  };
-  V p0 = 0, q0 = 0, g0 = 0;
-  if constexpr (!kStep) {
-    if (kP) p0 = number(p, 0, N);
-    if (kQ) q0 = number(q, 0, N);
-    g0 = number(g, 0, N);
+  constexpr bool kX = !std::is_same_v<F, Spread>, kP = kX && !std::is_same_v<F, Sign> && !std::is_same_v<F, Numbers>;
+  constexpr bool kQ = std::is_same_v<F, Distance> || std::is_same_v<F, Power>;
+  for (int64_t i = 0; i < n; i += N, g += step) {
+    V v = 0, a = 0, b = 0;
+    if constexpr (kX) v = load<N>(x + i);
+    if constexpr (kP) a = load<N>(p), p += step;
+    if constexpr (kQ) b = load<N>(q), q += step;
+    const V d = F::of(v, a, b, V(load<N>(g)));
+    if (past) store_past<T, N>(dx + i, d);
+    else store<T, N>(dx + i, d);
   }
-  for (int64_t i = 0; i < n; i += N) {
-    const int count = n - i < N ? int(n - i) : N;
-    if constexpr (kStep) {
-      if (kP) p0 = number(p, i, count);
-      if (kQ) q0 = number(q, i, count);
-      g0 = number(g, i, count);
-    }
-    V v = 0;
-    if (kX) v = count == N ? V(load<N>(x + i)) : V(load_tail<N>(x + i, count & (N - 1)));
-    const V d = F::of(v, p0, q0, g0);
-    if (count == N) store<T, N>(dx + i, d);
-    else store_tail<T, N>(dx + i, d, count & (N - 1));
+}
+// Fewer elements than a pack, through copies.
+template <class T, class F> void few(const T* x, T* dx, const Acc<T>* const (&c)[3], int64_t step, int n) {
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>;
+  alignas(64) T in[N] = {}, out[N];
+  alignas(64) A numbers[3][N] = {};
+  for (int i = 0; i < n; ++i) {
+    if (x) in[i] = x[i];
+    for (int k = 0; k < 3; ++k)
+      if (c[k]) numbers[k][i] = c[k][step ? i : 0];
   }
+  packs<T, F>(in, out, numbers[0], numbers[1], numbers[2], 0, N, false);
+  for (int i = 0; i < n; ++i) dx[i] = out[i];
 }
 template <class T, class F> void rows(const ReduceMap& m) {
   using A = Acc<T>;
-  auto at = [&](const void* c, int64_t r) { return c ? static_cast<const A*>(c) + r * m.c_pitch : nullptr; };
+  constexpr int N = kLanes<A>;
+  const void* const given[3] = {m.p, m.q, m.g};
+  alignas(64) A one[3][N] = {};
   for (int64_t r = 0; r < m.rows; ++r) {
     const T* const x = m.x ? static_cast<const T*>(m.x) + r * m.x_pitch : nullptr;
     T* const dx = static_cast<T*>(m.dx) + r * m.dx_pitch;
-    if (m.c_step) row<T, F, true>(x, dx, at(m.p, r), at(m.q, r), at(m.g, r), m.n);
-    else row<T, F, false>(x, dx, at(m.p, r), at(m.q, r), at(m.g, r), m.n);
+    const A *c[3], *from[3];
+    for (int k = 0; k < 3; ++k) {
+      c[k] = given[k] ? static_cast<const A*>(given[k]) + r * m.c_pitch : nullptr;
+      if (c[k] && !m.c_step)
+        for (int i = 0; i < N; ++i) one[k][i] = *c[k];
+    }
+    auto numbers_at = [&](int64_t i) {
+      for (int k = 0; k < 3; ++k) from[k] = m.c_step && c[k] ? c[k] + i : one[k];
+    };
+    auto some = [&](int64_t i, int64_t count) {
+      const A* const at[3] = {c[0] && m.c_step ? c[0] + i : c[0], c[1] && m.c_step ? c[1] + i : c[1], c[2] && m.c_step ? c[2] + i : c[2]};
+      few<T, F>(x ? x + i : nullptr, dx + i, at, m.c_step, int(count));
+    };
+    int64_t i = 0;
+    if (m.past) i = int64_t((0 - reinterpret_cast<uintptr_t>(dx)) / sizeof(T) % N);  // up to where stores past the caches may begin
+    if (i > m.n) i = m.n;
+    if (i) some(0, i);
+    const int64_t whole = (m.n - i) / N * N;
+    numbers_at(i);
+    packs<T, F>(x ? x + i : nullptr, dx + i, from[0], from[1], from[2], m.c_step ? N : 0, whole, m.past);
+    if (i + whole < m.n) some(i + whole, m.n - i - whole);
   }
+  if (m.past) store_past_fence();
 }
 template <class F> constexpr ByDType<void (*)(const ReduceMap&)> maps() {
   return by_dtype<void (*)(const ReduceMap&)>(Floating{}, []<class T>() { return &rows<T, F>; });
 }
-constexpr ReduceMapTable make() { return {{maps<Spread>(), maps<Distance>(), maps<Ratio>(), maps<Equal>(), maps<Softmax>()}}; }
+constexpr ReduceMapTable make() {
+  return {{maps<Spread>(), maps<Numbers>(), maps<Distance>(), maps<Ratio>(), maps<Sign>(), maps<Power>(), maps<Equal>(), maps<EqualMagnitude>(),
+           maps<Softmax>()}};
+}
 
 }  // namespace
 extern constexpr ReduceMapTable reduce_map_table = make();

@@ -9,21 +9,28 @@ namespace baracuda {
 
 // The loops that the kinds are made of, and the state of m elements that each leaves.
 enum class ReduceLoop : uint8_t {
-  sum,       // a
-  squares,   // a 4^b: b is 0 but where a sum of f64 squares leaves the range
-  moments,   // a mean, b sum of squared distances from it
-  max, min,  // a
-  product,   // a 2^b, |a| in [1, 2), 0, infinite or NaN
-  exps,      // a largest, b sum of exp(x - a); where a is infinite, b is 0 or infinite
-  argmax, argmin,  // a (integers: i) the extremum, at: the first index that has it
-  equal,     // a elements that equal the shift (NaN equals NaN)
-  nonzero,   // i elements
+  sum, magnitudes,    // a; of |x|
+  numbers,            // a sum, b count of the elements that are not NaN
+  squares,            // a 4^b: b is 0 but where a sum of f64 squares leaves the range
+  powers,             // a largest |x| (least for a negative power), b sum of (|x| / a)^power
+  moments,            // a mean, b sum of squared distances from it
+  product,            // a 2^b, |a| in [1, 2), 0, infinite or NaN
+  exps,               // a largest, b sum of exp(x - a); where a is infinite, b says nothing
+  max, min,           // a
+  largest, least,     // a, of |x|
+  minmax,             // a (integers: i) the largest, b (at) the smallest
+  argmax, argmin,     // a (integers: i) the extremum, at: the first index that has it
+  equal, equal_magnitude,  // a elements that equal the shift (NaN equals NaN); whose |x| does
+  nonzero,            // i elements
   count
 };
 struct ReduceState {
   union { double a; int64_t i; };
   union { double b; int64_t at; };
 };
+constexpr bool of_magnitudes(ReduceLoop l) {
+  return l == ReduceLoop::magnitudes || l == ReduceLoop::largest || l == ReduceLoop::least || l == ReduceLoop::equal_magnitude;
+}
 
 // Row r is x + r pitch, m elements with stride 1, shift[r], state[r].
 struct ReduceRows {
@@ -32,6 +39,8 @@ struct ReduceRows {
   int m;
   const double* shift;
   ReduceState* state;
+  bool magnitude;  // of |x|
+  double power;
 };
 // Column j is the elements x[offset[i] + j], i < m.
 struct ReduceColumns {
@@ -40,31 +49,46 @@ struct ReduceColumns {
   int m, width;
   const double* shift;
   ReduceState* state;
+  bool magnitude;
   void* lanes;  // lane_bytes * reduce_pitch(width) bytes
 };
 constexpr int reduce_pitch(int64_t width) { return int((width + 15) / 16 * 16); }
 
 struct ReduceKernel {
   void (*rows)(const ReduceRows&) = nullptr;
-  void (*columns)(const ReduceColumns&) = nullptr;
-  int lane_bytes = 0;  // scratch of a column
+  void (*columns)(const ReduceColumns&) = nullptr;  // null: columns are gathered into rows
+  int lane_bytes = 0;                               // scratch of a column
+  int most_columns = 1024;                          // of one call
 };
-// The floating loops in two units, to share their compile time; integers, bool and nonzero in a third.
+// The floating loops in three units, to share their compile time; integers, bool and nonzero in a fourth.
 struct ReduceTable { ByDType<ReduceKernel> of[int(ReduceLoop::count)]; };
-BARACUDA_ISA_TABLE(ReduceTable, reduce_order_table)    // max min argmax argmin equal
-BARACUDA_ISA_TABLE(ReduceTable, reduce_sum_table)      // sum squares moments product exps
+BARACUDA_ISA_TABLE(ReduceTable, reduce_order_table)    // max min largest least minmax argmax argmin equal equal_magnitude
+BARACUDA_ISA_TABLE(ReduceTable, reduce_sum_table)      // sum magnitudes numbers squares moments product
+BARACUDA_ISA_TABLE(ReduceTable, reduce_exps_table)     // exps powers
 BARACUDA_ISA_TABLE(ReduceTable, reduce_integer_table)
 
 // --- backward: dx = f(x, p, q, g) with numbers per row in the accumulator's type
-enum class ReduceMapKind : uint8_t { spread, distance, ratio, equal, softmax, count };
+enum class ReduceMapKind : uint8_t { spread, numbers, distance, ratio, sign, power, equal, equal_magnitude, softmax, count };
 struct ReduceMap {
   const void* x;
   void* dx;
   const void *p, *q, *g;
   int64_t rows, n, x_pitch, dx_pitch, c_pitch;
   int c_step;  // 0: one number for the row of the map; 1: one an element
+  bool past;   // dx is written past the caches
 };
 struct ReduceMapTable { ByDType<void (*)(const ReduceMap&)> of[int(ReduceMapKind::count)]; };
 BARACUDA_ISA_TABLE(ReduceMapTable, reduce_map_table)
+
+// dx[i] = factor 2^exponent times the product of the other elements, i < m <= kSumChunk; dx may be x.
+struct ReduceOthers {
+  const void* x;
+  void* dx;
+  int m;
+  double factor;
+  int64_t exponent;
+};
+struct ReduceOthersTable { ByDType<void (*)(const ReduceOthers&)> of; };
+BARACUDA_ISA_TABLE(ReduceOthersTable, reduce_others_table)
 
 }  // namespace baracuda

@@ -90,23 +90,27 @@ Strides over_shape(const Shape& shape, unsigned mask, const TensorView& v) {
 }
 
 const ReduceKernel& reduce_kernel_of(ReduceLoop loop, DType t) {
-  const bool order = loop == ReduceLoop::max || loop == ReduceLoop::min || loop == ReduceLoop::argmax || loop == ReduceLoop::argmin || loop == ReduceLoop::equal;
   const ReduceTable& table = !is_floating(t) || loop == ReduceLoop::nonzero ? BARACUDA_ISA_PICK(reduce_integer_table)
-                             : order ? BARACUDA_ISA_PICK(reduce_order_table) : BARACUDA_ISA_PICK(reduce_sum_table);
+                             : loop >= ReduceLoop::max ? BARACUDA_ISA_PICK(reduce_order_table)
+                             : loop == ReduceLoop::exps || loop == ReduceLoop::powers ? BARACUDA_ISA_PICK(reduce_exps_table)
+                             : BARACUDA_ISA_PICK(reduce_sum_table);
   return table.of[int(loop)][t];
 }
 // Columns at once: their lanes stay in the second-level cache.
 int64_t reduce_tile(const ReduceKernel& k, int64_t outputs) {
-  int64_t tile = kMostTile;
+  int64_t tile = k.most_columns;
   while (tile * k.lane_bytes > kLaneBudget) tile /= 2;
   return std::min(tile, (std::max<int64_t>(outputs, 1) + 15) / 16 * 16);
 }
 
-void join_states(ReduceLoop loop, DType t, ReduceState& l, int64_t n_left, const ReduceState& r, int64_t n_right) {
+void join_states(const ReduceRun& run, ReduceState& l, int64_t n_left, const ReduceState& r, int64_t n_right) {
+  const ReduceLoop loop = run.loop;
+  const DType t = run.x.dtype;
   const bool floating = is_floating(t);
   switch (loop) {
     case ReduceLoop::nonzero: l.i += r.i; return;
-    case ReduceLoop::equal: l.a += r.a; return;
+    case ReduceLoop::equal: case ReduceLoop::equal_magnitude: case ReduceLoop::magnitudes: l.a += r.a; return;
+    case ReduceLoop::numbers: l.a += r.a, l.b += r.b; return;
     case ReduceLoop::sum: floating ? void(l.a += r.a) : void(l.i += r.i); return;
     case ReduceLoop::product:
       if (!floating) return void(l.i *= r.i);
@@ -132,8 +136,20 @@ void join_states(ReduceLoop loop, DType t, ReduceState& l, int64_t n_left, const
       l.b = l.b * std::exp(l.a - origin) + r.b * std::exp(r.a - origin), l.a = top;
       return;
     }
+    case ReduceLoop::powers: {
+      const double a = better(t, run.power > 0, r, l) ? r.a : l.a;
+      l.b = a > 0 && std::isfinite(a) ? l.b * std::pow(l.a / a, run.power) + r.b * std::pow(r.a / a, run.power) : 1, l.a = a;
+      return;
+    }
+    case ReduceLoop::minmax: {
+      ReduceState left, right;  // the smallest in first place; bits are moved as integers
+      left.i = l.at, right.i = r.at;
+      if (better(t, true, r, l)) l.i = r.i;
+      if (better(t, false, right, left)) l.at = r.at;
+      return;
+    }
     default:  // extrema; of equals the left one stays
-      if (better(t, loop == ReduceLoop::max || loop == ReduceLoop::argmax, r, l)) l = r;
+      if (better(t, loop == ReduceLoop::max || loop == ReduceLoop::largest || loop == ReduceLoop::argmax, r, l)) l = r;
   }
 }
 
@@ -156,7 +172,7 @@ ReduceWalk::ReduceWalk(const Shape& shape, unsigned mask, const Strides& x, cons
     else if (x[i] == 1 && shape[i] > 1) unit = i;
   row = walk_of<1>(reduced, {&reduced_x});
   n = reduced.numel();
-  const bool dense = n == 1 || (row.rank == 1 && row.inner_stride(0) == 1);
+  dense = n == 1 || (row.rank == 1 && row.inner_stride(0) == 1);
   const bool columns = unit >= 0 && shape[unit] >= kLeastColumns && (!dense || n == 1);
   for (int i = 0; i < shape.rank; ++i)
     if (!(mask >> i & 1) && !(columns && i == unit)) order[kept_rank++] = i;
@@ -182,6 +198,8 @@ void reduce_chunks(const ReduceRun& run, ReduceDone done, void* self) {
   const ReduceKernel& kernel = reduce_kernel_of(run.loop, t);
   const int64_t chunks = sum_chunks(w.n), outputs = w.outputs, size = int64_t(byte_size(t)), tile = reduce_tile(kernel, outputs);
   const char* const x = run.x.as<char>();
+  const bool magnitude = of_magnitudes(run.loop), dense = w.dense;
+  const auto mode = kernel.columns ? w.mode : dense ? ReduceWalk::Mode::rows : ReduceWalk::Mode::gather;
   const bool arg = run.loop == ReduceLoop::argmax || run.loop == ReduceLoop::argmin;
   auto shift_of = [&](int64_t o) { return run.shift ? run.shift + o : nullptr; };
   auto length = [&](int64_t c) { return int(std::min<int64_t>(kSumChunk, w.n - c * kSumChunk)); };
@@ -192,7 +210,7 @@ void reduce_chunks(const ReduceRun& run, ReduceDone done, void* self) {
     if (chunks == 1) done(self, o, count, s);
     else std::copy(s, s + count, run.scratch.partial + c * outputs + o);
   };
-  if (w.mode == ReduceWalk::Mode::columns) {
+  if (mode == ReduceWalk::Mode::columns) {
     const int64_t team = run.threads <= 0 ? threads() : std::min(run.threads, threads()), inner = w.kept.inner;
     const int64_t share = std::max<int64_t>(128, (inner / (chunks * w.kept.rows >= 4 * team ? 1 : team) + 63) / 64 * 64);
     const int64_t step = std::min(tile, share), tiles = (inner + step - 1) / step;
@@ -211,11 +229,11 @@ void reduce_chunks(const ReduceRun& run, ReduceDone done, void* self) {
         int64_t at[4];
         w.kept.offsets(outer, at);
         const int64_t o = outer * inner + j;
-        kernel.columns({x + (at[0] + j) * size, offset, m, int(count), shift_of(o), s, run.scratch.lanes + worker * tile * kernel.lane_bytes});
+        kernel.columns({x + (at[0] + j) * size, offset, m, int(count), shift_of(o), s, magnitude, run.scratch.lanes + worker * tile * kernel.lane_bytes});
         finish(c, o, count, s);
       }
     });
-  } else if (w.mode == ReduceWalk::Mode::narrow) {
+  } else if (mode == ReduceWalk::Mode::narrow) {
     const int64_t width = std::max<int64_t>(1, std::min({tile, kStage / (w.n * size), int64_t(512)}));
     parallel_for((outputs + width - 1) / width, 8, run.threads, [&](int64_t begin, int64_t end, int worker) {
       alignas(64) char stage[kStage];
@@ -225,12 +243,11 @@ void reduce_chunks(const ReduceRun& run, ReduceDone done, void* self) {
         const int64_t o = u * width, count = std::min(width, outputs - o);
         by_size(size, [&]<class B>() { gather_columns<B>(w, x, o, int(count), stage); });
         for (int64_t i = 0; i < w.n; ++i) offset[i] = i * count;
-        kernel.columns({stage, offset, int(w.n), int(count), shift_of(o), s, run.scratch.lanes + worker * tile * kernel.lane_bytes});
+        kernel.columns({stage, offset, int(w.n), int(count), shift_of(o), s, magnitude, run.scratch.lanes + worker * tile * kernel.lane_bytes});
         finish(0, o, count, s);
       }
     });
   } else {
-    const bool dense = w.mode == ReduceWalk::Mode::rows;
     const int64_t grain = std::max<int64_t>(1, 32768 / std::min<int64_t>(w.n, kSumChunk));
     parallel_for(outputs * chunks, grain, run.threads, [&](int64_t begin, int64_t end, int) {
       alignas(64) char stage[kStage];
@@ -242,7 +259,7 @@ void reduce_chunks(const ReduceRun& run, ReduceDone done, void* self) {
         const char* from = x + (at[0] + (dense ? c * kSumChunk : 0)) * size;
         if (!dense) gather_row(w.row, from, size, c * kSumChunk, length(c), stage), from = stage;
         else if (chunks == 1) count = std::min({kMostRun, w.kept.inner - o % w.kept.inner, end - u});
-        kernel.rows({from, w.kept.inner_stride(0), count, length(c), shift_of(o), s});
+        kernel.rows({from, w.kept.inner_stride(0), count, length(c), shift_of(o), s, magnitude, run.power});
         finish(c, o, count, s);
         u += count;
       }
@@ -254,7 +271,7 @@ void reduce_chunks(const ReduceRun& run, ReduceDone done, void* self) {
       for (int64_t c = 0; c + half < chunks; c += 2 * half) {
         const int64_t n_left = half * kSumChunk, n_right = std::min(n_left, w.n - (c + half) * kSumChunk);
         ReduceState *left = run.scratch.partial + c * outputs, *right = left + half * outputs;
-        for (int64_t o = begin; o < end; ++o) join_states(run.loop, t, left[o], n_left, right[o], n_right);
+        for (int64_t o = begin; o < end; ++o) join_states(run, left[o], n_left, right[o], n_right);
       }
     done(self, begin, end - begin, run.scratch.partial + begin);
   });

@@ -21,9 +21,6 @@ Strides over_shape(const Shape& shape, unsigned mask, const TensorView& v);
 
 const ReduceKernel& reduce_kernel_of(ReduceLoop loop, DType t);
 int64_t reduce_tile(const ReduceKernel& k, int64_t outputs);
-// left = left and right joined, states of n_left and n_right elements.
-void join_states(ReduceLoop loop, DType t, ReduceState& left, int64_t n_left, const ReduceState& right, int64_t n_right);
-
 struct ReduceScratch {
   ReduceState* partial;
   char* lanes;
@@ -37,6 +34,7 @@ struct ReduceWalk {
   Strided<1> row;    // along the reduced axes
   Strided<4> kept;   // x and up to three tensors of the reduced shape
   int64_t n, outputs;
+  bool dense;        // a row has stride 1
   int order[kMaxRank], kept_rank = 0;  // of the kept axes
 
   ReduceWalk(const Shape& shape, unsigned mask, const Strides& x, const Strides* const (&others)[3]);
@@ -54,7 +52,10 @@ struct ReduceRun {
   const double* shift = nullptr;  // by row number
   ReduceScratch scratch;
   int threads;
+  double power = 2;
 };
+// left = left and right joined, states of n_left and n_right elements.
+void join_states(const ReduceRun& run, ReduceState& left, int64_t n_left, const ReduceState& right, int64_t n_right);
 void reduce_chunks(const ReduceRun& run, ReduceDone done, void* self);
 // done(first row, count, states) for every row once, on any thread. n > 0.
 template <class F> void reduce_run(const ReduceRun& run, F&& done) {
@@ -65,6 +66,7 @@ template <class F> void reduce_run(const ReduceRun& run, F&& done) {
 void gather_row(const Strided<1>& row, const char* x, int64_t size, int64_t begin, int m, void* out);
 
 // --- what the forward and the backward of reduce share
+ReduceKind plain_kind(const ReduceDescriptor& d);  // norm_p of 0, 1, 2 and the infinities is the kind of that name
 ReduceLoop loop_of(ReduceKind kind);
 bool has_mean(ReduceKind kind);
 unsigned mask_of(const ReduceDescriptor& d);

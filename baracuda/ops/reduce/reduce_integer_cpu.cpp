@@ -67,6 +67,28 @@ template <class T, class K> struct Chunk {
     for (int j = 0; j < p.width; ++j) p.state[j].i = int64_t(s[j]), p.state[j].at = 0;
   }
 };
+template <class T> struct Extremes {
+  using E = StoredOf<T>;
+  using Low = Smallest<T>;
+  using High = Largest<T>;
+  static void rows(const ReduceRows& p) {
+    for (int64_t r = 0; r < p.rows; ++r) {
+      const E* const x = static_cast<const E*>(p.x) + r * p.pitch;
+      E least = Low::kStart, most = High::kStart;
+      for (int i = 0; i < p.m; ++i) least = Low::step(least, x[i]), most = High::step(most, x[i]);
+      p.state[r].i = int64_t(most), p.state[r].at = int64_t(least);
+    }
+  }
+  static void columns(const ReduceColumns& p) {
+    E *const most = static_cast<E*>(p.lanes), *const least = most + reduce_pitch(p.width);
+    for (int j = 0; j < p.width; ++j) most[j] = High::kStart, least[j] = Low::kStart;
+    for (int i = 0; i < p.m; ++i) {
+      const E* const x = static_cast<const E*>(p.x) + p.offset[i];
+      for (int j = 0; j < p.width; ++j) most[j] = High::step(most[j], x[j]), least[j] = Low::step(least[j], x[j]);
+    }
+    for (int j = 0; j < p.width; ++j) p.state[j].i = int64_t(most[j]), p.state[j].at = int64_t(least[j]);
+  }
+};
 // The first index of the extremum: along rows the extremum first, then where it is; down columns both at once.
 template <class T, class K> struct ArgChunk {
   using E = StoredOf<T>;
@@ -104,6 +126,7 @@ template <template <class> class K> constexpr ByDType<ReduceKernel> arg_chunks()
 }
 constexpr ReduceTable make() {
   ReduceTable t;
+  t.of[int(ReduceLoop::minmax)] = by_dtype<ReduceKernel>(Whole{}, []<class T>() { return ReduceKernel{Extremes<T>::rows, Extremes<T>::columns, 16}; });
   t.of[int(ReduceLoop::sum)] = chunks<Summed>();
   t.of[int(ReduceLoop::product)] = chunks<Multiplied>();
   t.of[int(ReduceLoop::max)] = chunks<Largest>();

@@ -44,7 +44,11 @@ inline Reduced oracle_row(const ReduceDescriptor& d, const std::vector<double>& 
   double magnitude = 0, largest = -INFINITY, smallest = INFINITY, squares = 0, count = 0;
   long double sum = 0, product = 1;
   bool nan = false;
+  double numbers = 0, magnitudes = 0, most = 0, least = INFINITY;
+  long double number_sum = 0, powers = 0;
   for (double v : x) {
+    if (!std::isnan(v)) ++numbers, number_sum += v, magnitudes += std::fabs(v);
+    most = std::max(most, std::fabs(v)), least = std::min(least, std::fabs(v)), powers += std::pow((long double)std::fabs(v), (long double)d.p);
     sum += v, magnitude += std::fabs(v), largest = std::max(largest, v), smallest = std::min(smallest, v), product *= v;
     nan = nan || std::isnan(v), count += v != 0;
   }
@@ -72,7 +76,16 @@ inline Reduced oracle_row(const ReduceDescriptor& d, const std::vector<double>& 
     }
     case ReduceKind::any: return {double(count > 0), 0, 0};
     case ReduceKind::all: return {double(count == n), 0, 0};
-    case ReduceKind::count_nonzero: return {count, 0, 0};
+    case ReduceKind::count_nonzero: case ReduceKind::norm0: return {count, 0, 0};
+    case ReduceKind::norm1: return {nan ? NAN : magnitudes, 0, magnitude};
+    case ReduceKind::norm_inf: return {nan ? NAN : most, 0, 0};
+    case ReduceKind::norm_neg_inf: return {nan ? NAN : least, 0, 0};
+    case ReduceKind::norm_p: {
+      const double y = std::isinf(d.p) ? d.p > 0 ? most : least : d.p == 0 ? count : double(std::pow(powers, 1 / (long double)d.p));
+      return {nan ? NAN : y, 0, y};
+    }
+    case ReduceKind::nansum: return {double(number_sum), 0, magnitudes};
+    case ReduceKind::nanmean: return {double(number_sum / numbers), 0, magnitudes / numbers};
   }
   return {};
 }
@@ -82,8 +95,11 @@ inline void oracle_gradient(const ReduceDescriptor& d, const std::vector<double>
   const Reduced average = oracle_row({.kind = ReduceKind::mean}, x);
   const double mean = average.y;
   const bool infinite = d.kind == ReduceKind::logsumexp && std::isinf(y);
-  const auto hit = [&](double v) { return v == y || (std::isnan(v) && std::isnan(y)); };
-  double hits = 0;
+  const bool magnitude = d.kind == ReduceKind::norm_inf || d.kind == ReduceKind::norm_neg_inf;
+  const auto hit = [&](double v) { return (magnitude ? std::fabs(v) : v) == y || (std::isnan(v) && std::isnan(y)); };
+  const auto sign = [](double v) { return double(v > 0) - double(v < 0); };
+  double hits = 0, numbers = 0;
+  for (double v : x) numbers += !std::isnan(v);
   size_t first = x.size(), last = 0;
   for (size_t i = 0; i < x.size(); ++i)
     if (hit(x[i])) ++hits, first = std::min(first, i), last = i;
@@ -100,6 +116,15 @@ inline void oracle_gradient(const ReduceDescriptor& d, const std::vector<double>
         g = double(product);
         break;
       }
+      case ReduceKind::norm0: g = 0; break;
+      case ReduceKind::norm1: g = dy * sign(x[i]); break;
+      case ReduceKind::norm_inf: case ReduceKind::norm_neg_inf: g = hit(x[i]) ? dy * sign(x[i]) / hits : 0; break;
+      case ReduceKind::norm_p:
+        g = y == 0 || x[i] == 0 ? 0 : dy * sign(x[i]) * std::pow(std::fabs(x[i]) / y, d.p - 1);
+        s = std::fabs(g) * (1 + std::fabs((d.p - 1) * std::log(std::fabs(x[i]) / y)));
+        break;
+      case ReduceKind::nansum: g = std::isnan(x[i]) ? 0 : dy; break;
+      case ReduceKind::nanmean: g = std::isnan(x[i]) ? 0 : dy / numbers; break;
       case ReduceKind::norm2: g = y == 0 ? 0 : dy * (x[i] / y); break;
       case ReduceKind::logsumexp:
         g = infinite ? y > 0 && x[i] == y ? dy / hits : 0 : dy * std::exp(x[i] - y);
@@ -110,7 +135,7 @@ inline void oracle_gradient(const ReduceDescriptor& d, const std::vector<double>
       default: break;
     }
     // The mean of both is a double: what that leaves of a small distance.
-    if (d.kind >= ReduceKind::var && free > 0) s = std::fabs(dy) * 2 / free / (d.kind == ReduceKind::std && y != 0 ? 2 * y : 1) * (std::fabs(x[i] - mean) + (d.dtype == DType::f64 ? 1 : 1e-9) * average.scale);
+    if ((d.kind == ReduceKind::var || d.kind == ReduceKind::std) && free > 0) s = std::fabs(dy) * 2 / free / (d.kind == ReduceKind::std && y != 0 ? 2 * y : 1) * (std::fabs(x[i] - mean) + (d.dtype == DType::f64 ? 1 : 1e-9) * average.scale);
     dx.push_back(g), scale.push_back(std::isfinite(s) ? s : 0);
   }
 }

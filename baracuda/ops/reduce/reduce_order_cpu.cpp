@@ -1,65 +1,148 @@
-// Extrema, where they are, and how many elements equal one: sizeof(T) bytes read per element; the floor is memory.
+// Extrema, where they are, and how many elements equal one: sizeof(T) bytes read per element; the floor is memory. Nothing is rounded,
+// so the order is free: several packs side by side along rows, one state a column down columns. Of 0 and -0 the result is 0.
 #include "baracuda/ops/reduce/reduce_tree_cpu.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace {
 
-template <class T, bool kMax> struct Extremum {
-  using A = Acc<T>;
-  static constexpr int kStates = 1;
-  static constexpr bool kGrouped = false, kSettle = false;
-  static constexpr Shift kShift = Shift::none;
-  static constexpr double kStart[] = {kMax ? -kInf : kInf};
-  template <int> using Fold = std::conditional_t<kMax, Larger, Smaller>;
-  BARACUDA_HD static double pad(double) { return kStart[0]; }
-  template <class V> BARACUDA_HD static void step(V* s, V x, V, int) { s[0] = Fold<0>::of(x, s[0]); }
-  template <class Get> BARACUDA_HD static void finish(const A* s, int, double, Get, ReduceState& out) { out.a = s[0], out.b = 0; }
-};
-template <class T> using Max = Extremum<T, true>;
-template <class T> using Min = Extremum<T, false>;
+template <bool kMax> using Best = std::conditional_t<kMax, Larger, Smaller>;
+template <bool kMax> inline constexpr double kWorst = kMax ? -kInf : kInf;
 
-// A lane keeps its best value and which of its elements that is; the first index among the lanes that hold the best wins.
-template <class T, bool kMax> struct Where {
-  using A = Acc<T>;
+// step(s, x, row, given) takes the element of that number.
+template <class T, bool kMax> struct Extremum {  // of x or |x|
+  static constexpr int kStates = 1;
+  static constexpr double kStart[] = {kWorst<kMax>};
+  template <int> using Fold = Best<kMax>;
+  template <class V> BARACUDA_HD static void step(V* s, V x, V, const Given<V>& given) { s[0] = Fold<0>::of(given.kept(x), s[0]); }
+  static void finish(const Acc<T>* s, ReduceState& out) { out.a = s[0] + 0.0, out.b = 0; }
+};
+template <class T> struct Extremes {
   static constexpr int kStates = 2;
-  static constexpr bool kGrouped = false, kSettle = true;
-  static constexpr Shift kShift = Shift::none;
-  static constexpr double kStart[] = {kMax ? -kInf : kInf, 0};
-  template <int i> using Fold = std::conditional_t<kMax && i == 0, Larger, Smaller>;
-  BARACUDA_HD static double pad(double) { return kStart[0]; }
-  template <class V> BARACUDA_HD static void step(V* s, V x, V, int row) {
-    const auto better = ((kMax ? x > s[0] : x < s[0]) | is_nan(x)) & mask_not(is_nan(s[0]));
-    s[0] = where(better, x, s[0]), s[1] = where(better, V(double(row)), s[1]);
-  }
-  template <class V> BARACUDA_HD static void settle(V* s, V top, V lane) {
-    s[1] = where((s[0] == top) | (is_nan(s[0]) & is_nan(top)), s[1] * kSumLanes + lane, V(kInf));
-  }
-  template <class Get> BARACUDA_HD static void finish(const A* s, int, double, Get, ReduceState& out) { out.a = s[0], out.at = int64_t(s[1]); }
+  static constexpr double kStart[] = {-kInf, kInf};
+  template <int i> using Fold = Best<i == 0>;
+  template <class V> BARACUDA_HD static void step(V* s, V x, V, const Given<V>&) { s[0] = Larger::of(x, s[0]), s[1] = Smaller::of(x, s[1]); }
+  static void finish(const Acc<T>* s, ReduceState& out) { out.a = s[0] + 0.0, out.b = s[1] + 0.0; }
 };
-template <class T> using ArgMax = Where<T, true>;
-template <class T> using ArgMin = Where<T, false>;
-
+template <class T, bool kMax> struct Where {  // down columns, in order; along rows the extremum is looked for once it is known
+  static constexpr int kStates = 2;
+  static constexpr double kStart[] = {kWorst<kMax>, 0};
+  template <class V> BARACUDA_HD static void step(V* s, V x, V row, const Given<V>&) {
+    const auto better = ((kMax ? x > s[0] : x < s[0]) | is_nan(x)) & mask_not(is_nan(s[0]));
+    s[0] = where(better, x, s[0]), s[1] = where(better, row, s[1]);
+  }
+  static void finish(const Acc<T>* s, ReduceState& out) { out.a = s[0], out.at = int64_t(s[1]); }
+};
 template <class T> struct Equal {
-  using A = Acc<T>;
   static constexpr int kStates = 1;
-  static constexpr bool kGrouped = false, kSettle = false;
-  static constexpr Shift kShift = Shift::given;
   static constexpr double kStart[] = {0};
   template <int> using Fold = Plus;
-  BARACUDA_HD static double pad(double shift) { return shift != shift ? 0 : kNaN; }
-  template <class V> BARACUDA_HD static void step(V* s, V x, V shift, int) {
-    s[0] = s[0] + where((x == shift) | (is_nan(x) & is_nan(shift)), V(1), V(0));
+  template <class V> BARACUDA_HD static void step(V* s, V x, V, const Given<V>& given) {
+    const V v = given.kept(x);
+    s[0] = s[0] + where((v == given.shift) | (is_nan(v) & is_nan(given.shift)), V(1), V(0));
   }
-  template <class Get> BARACUDA_HD static void finish(const A* s, int, double, Get, ReduceState& out) { out.a = s[0], out.b = 0; }
+  static void finish(const Acc<T>* s, ReduceState& out) { out.a = s[0], out.b = 0; }
 };
 
+// The states of m elements, in packs that are folded at the end. Padding: the last element again, but where equals are counted.
+template <class T, class K> void states_of(const T* x, int m, const Given<PackOf<T>>& given, Acc<T>* total) {
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>, S = K::kStates, packs = N == 1 ? 1 : 4;
+  using V = Pack<A, N>;
+  V s[packs][S];
+  for (int k = 0; k < packs; ++k)
+    for (int i = 0; i < S; ++i) s[k][i] = V(K::kStart[i]);
+  auto take = [&](V* state, V v) __attribute__((always_inline)) { K::step(state, v, V(0), given); };
+  int i = 0;
+  for (; i + packs * N <= m; i += packs * N)
+    REDUCE_UNROLL
+    for (int k = 0; k < packs; ++k) take(s[k], load<N>(x + i + k * N));
+  for (; i + N <= m; i += N) take(s[0], load<N>(x + i));
+  if constexpr (N > 1)
+    if (i < m) {
+      alignas(64) T rest[N];
+      const bool counts = std::is_same_v<K, Equal<T>>;
+      const bool nan = given.shift.lane(0) != given.shift.lane(0);
+      for (int l = 0; l < N; ++l) rest[l] = i + l < m ? x[i + l] : counts ? from_double<T>(nan ? 0 : kNaN) : x[m - 1];
+      take(s[0], load<N>(rest));
+    }
+  total[0] = fold_state<typename K::template Fold<0>, packs, S>(s, 0);
+  if constexpr (S == 2) total[1] = fold_state<typename K::template Fold<1>, packs, S>(s, 1);
+}
+template <class T, class K> void rows(const ReduceRows& p) {
+  for (int64_t r = 0; r < p.rows; ++r) {
+    Acc<T> total[K::kStates];
+    states_of<T, K>(static_cast<const T*>(p.x) + r * p.pitch, p.m, {spread<PackOf<T>>(Acc<T>(p.shift ? p.shift[r] : 0)), p.magnitude}, total);
+    K::finish(total, p.state[r]);
+  }
+}
+template <class T, bool kMax> void where_rows(const ReduceRows& p) {
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>;
+  using V = Pack<A, N>;
+  for (int64_t r = 0; r < p.rows; ++r) {
+    const T* const x = static_cast<const T*>(p.x) + r * p.pitch;
+    A best;
+    states_of<T, Extremum<T, kMax>>(x, p.m, {V(0), false}, &best);
+    auto is_best = [&]<class W>(W v) __attribute__((always_inline)) -> typename W::Mask {
+      const W b = spread<W>(best);
+      return (v == b) | (is_nan(v) & is_nan(b));
+    };
+    int i = 0;
+    while (i + N <= p.m && !any(is_best(V(load<N>(x + i))))) i += N;
+    while (!is_best(Pack<A, 1>(load<1>(x + i)))) ++i;
+    p.state[r].a = best, p.state[r].at = i;
+  }
+}
+template <class T, class K> struct Columns {
+  using A = Acc<T>;
+  static constexpr int N = kLanes<A>, S = K::kStates, kVisit = 8, kLaneBytes = (S + 1) * int(sizeof(A));
+  using V = Pack<A, N>;
+  static void run(const ReduceColumns& p) {
+    A* const state = static_cast<A*>(p.lanes);
+    const int pitch = reduce_pitch(p.width);
+    A* const shift = state + S * pitch;
+    for (int j = 0; j < pitch; ++j) {
+      shift[j] = A(p.shift && j < p.width ? p.shift[j] : 0);
+      for (int i = 0; i < S; ++i) state[i * pitch + j] = A(K::kStart[i]);
+    }
+    for (int base = 0; base < p.m; base += kVisit) {
+      const T* row[kVisit];
+      const int g = p.m - base < kVisit ? p.m - base : kVisit;
+      for (int r = 0; r < g; ++r) row[r] = static_cast<const T*>(p.x) + p.offset[base + r];
+      each_pack<N, kVisit>(row, g, p.width, [&](const T* const* at, int j) __attribute__((always_inline)) {
+        V s[S];
+        for (int i = 0; i < S; ++i) s[i] = load<N>(state + i * pitch + j);
+        const Given<V> given(load<N>(shift + j), p.magnitude);
+        for (int r = 0; r < g; ++r) K::step(s, V(load<N>(at[r])), V(double(base + r)), given);
+        for (int i = 0; i < S; ++i) store<A, N>(state + i * pitch + j, s[i]);
+      });
+    }
+    for (int j = 0; j < p.width; ++j) {
+      A total[S];
+      for (int i = 0; i < S; ++i) total[i] = state[i * pitch + j];
+      K::finish(total, p.state[j]);
+    }
+  }
+};
+
+template <template <class> class K> constexpr ByDType<ReduceKernel> kernels() {
+  return by_dtype<ReduceKernel>(Floating{}, []<class T>() { return ReduceKernel{rows<T, K<T>>, Columns<T, K<T>>::run, Columns<T, K<T>>::kLaneBytes}; });
+}
+template <bool kMax> constexpr ByDType<ReduceKernel> where_kernels() {
+  return by_dtype<ReduceKernel>(Floating{}, []<class T>() {
+    return ReduceKernel{where_rows<T, kMax>, Columns<T, Where<T, kMax>>::run, Columns<T, Where<T, kMax>>::kLaneBytes};
+  });
+}
+template <class T> using Max = Extremum<T, true>;
+template <class T> using Min = Extremum<T, false>;
 constexpr ReduceTable make() {
   ReduceTable t;
-  t.of[int(ReduceLoop::max)] = reduce_kernels<Max>();
-  t.of[int(ReduceLoop::min)] = reduce_kernels<Min>();
-  t.of[int(ReduceLoop::argmax)] = reduce_kernels<ArgMax>();
-  t.of[int(ReduceLoop::argmin)] = reduce_kernels<ArgMin>();
-  t.of[int(ReduceLoop::equal)] = reduce_kernels<Equal>();
+  t.of[int(ReduceLoop::max)] = t.of[int(ReduceLoop::largest)] = kernels<Max>();
+  t.of[int(ReduceLoop::min)] = t.of[int(ReduceLoop::least)] = kernels<Min>();
+  t.of[int(ReduceLoop::minmax)] = kernels<Extremes>();
+  t.of[int(ReduceLoop::argmax)] = where_kernels<true>();
+  t.of[int(ReduceLoop::argmin)] = where_kernels<false>();
+  t.of[int(ReduceLoop::equal)] = t.of[int(ReduceLoop::equal_magnitude)] = kernels<Equal>();
   return t;
 }
 

@@ -1,33 +1,44 @@
-// Sums, moments, products and sums of exponentials: sizeof(T) bytes read per element; the floor is memory, but for exponentials
-// of halves, where arithmetic is slower. Squares, moments and products of f32 and the halves are kept in f64: they neither leave
-// the range nor need a second pass.
+// Sums, moments and products: sizeof(T) bytes read per element; the floor is memory. Squares, moments and products of f32 and the
+// halves are kept in f64: they neither leave the range nor need a second pass.
 #include "baracuda/math/vmath.hpp"
+#include "baracuda/ops/reduce/reduce_product_math.hpp"
 #include "baracuda/ops/reduce/reduce_tree_cpu.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace {
 
-template <class T> struct Sum {
+template <class T> struct Sum {  // of x or |x|
   using A = Acc<T>;
-  static constexpr int kStates = 1;
-  static constexpr bool kGrouped = false, kSettle = false;
-  static constexpr Shift kShift = Shift::none;
+  static constexpr int kStates = 1, kTidy = 0;
+  static constexpr bool kHead = false;
   static constexpr double kStart[] = {-0.0};
   template <int> using Fold = Plus;
   BARACUDA_HD static double pad(double) { return -0.0; }
-  template <class V> BARACUDA_HD static void step(V* s, V x, V, int) { s[0] = s[0] + x; }
+  template <class V> BARACUDA_HD static void step(V* s, V x, const Given<V>& given) { s[0] = s[0] + given.kept(x); }
   template <class Get> BARACUDA_HD static void finish(const A* s, int, double, Get, ReduceState& out) { out.a = s[0], out.b = 0; }
+};
+
+template <class T> struct Numbers {
+  using A = Acc<T>;
+  static constexpr int kStates = 2, kTidy = 0;
+  static constexpr bool kHead = false;
+  static constexpr double kStart[] = {-0.0, 0};
+  template <int> using Fold = Plus;
+  BARACUDA_HD static double pad(double) { return kNaN; }
+  template <class V> BARACUDA_HD static void step(V* s, V x, const Given<V>&) {
+    s[0] = s[0] + where(is_nan(x), V(-0.0), x), s[1] = s[1] + where(is_nan(x), V(0), V(1));
+  }
+  template <class Get> BARACUDA_HD static void finish(const A* s, int, double, Get, ReduceState& out) { out.a = s[1] == 0 ? 0 : s[0], out.b = s[1]; }
 };
 
 template <class T> struct Squares {
   using A = double;
-  static constexpr int kStates = 1;
-  static constexpr bool kGrouped = false, kSettle = false;
-  static constexpr Shift kShift = Shift::none;
+  static constexpr int kStates = 1, kTidy = 0;
+  static constexpr bool kHead = false;
   static constexpr double kStart[] = {0};
   template <int> using Fold = Plus;
   BARACUDA_HD static double pad(double) { return 0; }
-  template <class V> BARACUDA_HD static void step(V* s, V x, V, int) { s[0] = fma(x, x, s[0]); }
+  template <class V> BARACUDA_HD static void step(V* s, V x, const Given<V>&) { s[0] = fma(x, x, s[0]); }
   template <class Get> BARACUDA_HD static void finish(const A* s, int m, double, Get get, ReduceState& out) {
     out.a = s[0], out.b = 0;
     if constexpr (sizeof(T) == 8)  // out of range, or so small that terms were lost: once more, scaled
@@ -51,14 +62,13 @@ template <class T> struct Squares {
 // Distances from an origin among the data: what the subtraction of mean^2 may lose is then at most m / 64 roundings.
 template <class T> struct Moments {
   using A = double;
-  static constexpr int kStates = 2;
-  static constexpr bool kGrouped = false, kSettle = false;
-  static constexpr Shift kShift = Shift::head;
+  static constexpr int kStates = 2, kTidy = 0;
+  static constexpr bool kHead = true;
   static constexpr double kStart[] = {-0.0, -0.0};
   template <int> using Fold = Plus;
   BARACUDA_HD static double pad(double shift) { return shift; }
-  template <class V> BARACUDA_HD static void step(V* s, V x, V shift, int) {
-    const V d = x - shift;
+  template <class V> BARACUDA_HD static void step(V* s, V x, const Given<V>& given) {
+    const V d = x - given.shift;
     s[0] = s[0] + d, s[1] = fma(d, d, s[1]);
   }
   template <class Get> BARACUDA_HD static void finish(const A* s, int m, double shift, Get, ReduceState& out) {
@@ -67,67 +77,41 @@ template <class T> struct Moments {
   }
 };
 
-// Mantissa and exponent apart, so that only the product itself can leave the range.
+// A lane's mantissa stays within 2^-300 ... 2^300 after every tidy, and four factors of f32 more cannot leave the range; a factor of f64
+// is split where it must be.
 template <class T> struct Product {
   using A = double;
-  static constexpr int kStates = 2;
-  static constexpr bool kGrouped = true, kSettle = false;
-  static constexpr Shift kShift = Shift::none;
+  static constexpr int kStates = 2, kTidy = sizeof(T) == 8 ? 1 : 4;
+  static constexpr bool kHead = false;
   static constexpr double kStart[] = {1, 0};
   template <int i> using Fold = std::conditional_t<i == 0, Times, Plus>;
   BARACUDA_HD static double pad(double) { return 1; }
-  template <class V> BARACUDA_HD static void normalise(V& m, V& e) {
-    const auto tiny = abs(m) < 0x1p-1022;  // f64 only; the products of the others stay normal
-    const V y = sizeof(T) == 8 ? where(tiny, m * 0x1p54, m) : m;
-    const auto whole = (y == 0) | mask_not(abs(y) < kInf);
-    V n = from_int<V>(((bits(y) >> 52) & 0x7ff) - 1023);
-    if constexpr (sizeof(T) == 8) n = n - where(tiny, V(54), V(0));
-    e = e + where(whole, V(0), n);
-    m = where(whole, m, V::from_bits((bits(y) & ~(int64_t(0x7ff) << 52)) | int64_t(1023) << 52));
+  template <class V> BARACUDA_HD static void part(V& m, V& e) { e = e + from_int<V>(product::split<sizeof(T) == 8>(m)); }
+  template <class V> BARACUDA_HD static void step(V* s, V x, const Given<V>&) {
+    if constexpr (sizeof(T) == 8)
+      if (any(product::outside(x, 0x1p-300, 0x1p300))) part(x, s[1]);
+    s[0] = s[0] * x;
   }
-  template <class V, class Get> BARACUDA_HD static void group(V* s, int g, Get get) {
-    for (int r = 0; r < g; ++r) {
-      V x = get(r);
-      if constexpr (sizeof(T) == 8) normalise(x, s[1]);
-      s[0] = s[0] * x;
-      if (r == g - 1 || (sizeof(T) < 8 && r == 3)) normalise(s[0], s[1]);  // four factors of f32 stay in range
-    }
+  template <class V> BARACUDA_HD static void tidy(V* s) {
+    if (any(product::outside(s[0], 0x1p-300, 0x1p300))) part(s[0], s[1]);
+  }
+  template <class V> BARACUDA_HD static void settle(V* s) {  // 64 of them are multiplied next
+    if (any(product::outside(s[0], 0x1p-15, 0x1p15))) part(s[0], s[1]);
   }
   template <class Get> BARACUDA_HD static void finish(const A* s, int, double, Get, ReduceState& out) {
-    Pack<double, 1> m = s[0], e = s[1];
-    normalise(m, e);
+    auto m = Pack<double, 1>::of(s[0]), e = Pack<double, 1>::of(s[1]);
+    part(m, e);
     out.a = m.v, out.b = e.v;
   }
 };
 
-template <class V> BARACUDA_HD V finite_or_zero(V m) { return where((abs(m) < kInf) | is_nan(m), m, V(0)); }
-template <class T> struct Exps {
-  using A = Acc<T>;
-  static constexpr int kStates = 2;
-  static constexpr bool kGrouped = true, kSettle = true;
-  static constexpr Shift kShift = Shift::none;
-  static constexpr double kStart[] = {-kInf, 0};
-  template <int i> using Fold = std::conditional_t<i == 0, Larger, Plus>;
-  BARACUDA_HD static double pad(double) { return -kInf; }
-  template <class V, class Get> BARACUDA_HD static void group(V* s, int g, Get get) {
-    V top = s[0];
-    for (int r = 0; r < g; ++r) top = max_nan(V(get(r)), top);
-    const V origin = finite_or_zero(top);
-    V sum = s[1] * exp(s[0] - origin);
-    for (int r = 0; r < g; ++r) sum = sum + exp(get(r) - origin);
-    s[0] = top, s[1] = sum;
-  }
-  template <class V> BARACUDA_HD static void settle(V* s, V top, V) { s[1] = s[1] * exp(s[0] - finite_or_zero(top)); }
-  template <class Get> BARACUDA_HD static void finish(const A* s, int, double, Get, ReduceState& out) { out.a = s[0], out.b = s[1]; }
-};
-
 constexpr ReduceTable make() {
   ReduceTable t;
-  t.of[int(ReduceLoop::sum)] = reduce_kernels<Sum>();
+  t.of[int(ReduceLoop::sum)] = t.of[int(ReduceLoop::magnitudes)] = reduce_kernels<Sum>();
+  t.of[int(ReduceLoop::numbers)] = reduce_kernels<Numbers>();
   t.of[int(ReduceLoop::squares)] = reduce_kernels<Squares>();
   t.of[int(ReduceLoop::moments)] = reduce_kernels<Moments>();
   t.of[int(ReduceLoop::product)] = reduce_kernels<Product>();
-  t.of[int(ReduceLoop::exps)] = reduce_kernels<Exps>();
   return t;
 }
 
