@@ -8,6 +8,7 @@ namespace baracuda {
 namespace {
 
 constexpr int64_t kMapBytes = kMapBlock * 16;  // of a block of the widest elements
+constexpr int64_t kPastBytes = 2048;           // computed at a time on the way past the caches
 
 template <class T> void gather(T* to, const T* from, int64_t n, int64_t stride) {
   if (stride == 1) std::memcpy(to, from, size_t(n) * sizeof(T));
@@ -144,9 +145,9 @@ void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const
   bool past[kMapOperands] = {}, any_past = false;
   int64_t step = walk.direct() ? INT64_MAX : kMapBlock;
   for (int k = inputs; k < walk.operands; ++k) {
-    past[k] = walk.past(k, inputs);
+    past[k] = !run.widen && !run.look_up && !run.look_up_times && walk.past(k, inputs);  // halves gain nothing by it
     any_past = any_past || past[k];
-    if (past[k]) step = std::min(step, walk.direct() ? kMapBytes / walk.bytes[k] : kMapBlock);
+    if (past[k]) step = std::min(step, walk.direct() ? kPastBytes / walk.bytes[k] : kMapBlock);
   }
   parallel_for(walk.size(), kPiece, threads, [&](int64_t begin, int64_t end, int) {
     alignas(64) char block[kMapOperands][kMapBytes];
