@@ -146,6 +146,7 @@ template <class T> void sum_back_as(const IndexMap& map, const TensorView& dy, c
   int64_t rows = 1;
   for (int a = 0; a < last; ++a) rows *= map.axis[a].n;
   if (rows * columns == 0) return;
+  const bool empty = dy.numel() == 0;  // its other extents may be so large that a walk along them would not end
   const int64_t pieces = (columns + kColumns - 1) / kColumns;
   parallel_for(rows * pieces, std::max<int64_t>(1, kColumns / columns), threads, [&](int64_t begin, int64_t end, int) {
     RowSum<T> s{map, dy, {}, {}};
@@ -154,7 +155,7 @@ template <class T> void sum_back_as(const IndexMap& map, const TensorView& dy, c
       for (int a = last - 1; a >= 0; --a) s.i[a] = row % map.axis[a].n, row /= map.axis[a].n, at += s.i[a] * dx.strides[a];
       const int64_t low = u % pieces * kColumns, high = std::min(columns, low + kColumns);
       std::fill(s.sum, s.sum + (high - low), 0.0);
-      s.add(0, dy.as<T>(), low, high);
+      if (!empty) s.add(0, dy.as<T>(), low, high);
       T* to = dx.as<T>() + at;
       for (int64_t c = low; c < high; ++c) to[c * stride] = from_double<T>(s.sum[c - low]);
     }

@@ -226,6 +226,12 @@ TEST(Shape, SumsOfManyRepeatsKeepTheirPrecision) {  // expand's gradient: 2^20 +
     EXPECT_EQ(dx.at(0), rounded(t, double(n) / 256)) << name(t);
   }
 }
+TEST(Shape, EmptyGradientsOfAnyExtentAreNotWalked) {
+  const int64_t huge = int64_t(1) << 40;
+  Tensor dx(DType::f32, {2, 3});
+  ASSERT_OK(run_plan<RepeatBackward>({DType::f32, {2, 3}, {huge, 1, 0, 1}}, {Tensor(DType::f32, {huge, 1, 0, 3}), dx}));
+  for (double v : dx.values()) EXPECT_EQ(v, 0);
+}
 TEST(Shape, Permute) {
   const Shape shape{3, 34, 2, 37};
   Dims axes{0, 1, 2, 3};
