@@ -8,6 +8,10 @@ namespace {
 using testing::run_plan;
 using testing::Tensor;
 
+constexpr std::string_view kComplex = "complex numbers: elementwise kinds are real";
+constexpr std::string_view kSelector = "not two cases and a bool: where is the choice of two";
+constexpr std::string_view kAway = "round half away from zero: round is half to even";
+bool is_complex(DType t) { return t == DType::c64 || t == DType::c128; }
 enum Traits {
   kPlain = 0,
   kSingular = 1,  // at 0: differences step relative to the input
@@ -42,7 +46,17 @@ const std::vector<UnaryCall>& unary_calls() {
       {"nn.functional.softsign", K::softsign, kWide}, {"nn.functional.tanhshrink", K::tanhshrink, kWide},
       {"nn.functional.threshold", K::threshold, kPlain, {{"threshold", 0, kAlpha}, {"value", 1, kBeta}}},
       {"signbit", K::signbit}, {"isfinite", K::isfinite}, {"isinf", K::isinf}, {"isposinf", K::isposinf}, {"isneginf", K::isneginf}, {"isnan", K::isnan},
-      {"logical_not", K::logical_not}, {"bitwise_not", K::bitwise_not}};
+      {"logical_not", K::logical_not}, {"bitwise_not", K::bitwise_not},
+      {"sinc", K::sinc, kWide}, {"lgamma", K::lgamma, kWide}, {"digamma", K::digamma, kWide}, {"erfinv", K::erfinv, kWide},
+      {"i0", K::i0, kWide}, {"special.i0e", K::i0e, kWide}, {"special.i1", K::i1, kWide}, {"special.i1e", K::i1e, kWide}, {"special.ndtr", K::ndtr, kWide},
+      {"special.ndtri", K::ndtri, kWide}, {"special.log_ndtr", K::log_ndtr, kWide}, {"special.entr", K::entr, kSingular},
+      {"lax.abs", K::abs}, {"lax.acosh", K::acosh, kWide}, {"lax.asinh", K::asinh, kWide}, {"lax.atanh", K::atanh, kWide}, {"lax.acos", K::acos, kWide}, {"lax.atan", K::atan},
+      {"lax.asin", K::asin, kWide}, {"lax.cos", K::cos, kWide}, {"lax.cosh", K::cosh, kWide}, {"lax.exp", K::exp}, {"lax.exp2", K::exp2}, {"lax.expm1", K::expm1},
+      {"lax.log", K::log}, {"lax.log2", K::log2}, {"lax.log1p", K::log1p}, {"lax.rsqrt", K::rsqrt}, {"lax.sin", K::sin, kWide}, {"lax.sinh", K::sinh}, {"lax.sqrt", K::sqrt},
+      {"lax.tan", K::tan, kWide}, {"lax.tanh", K::tanh, kWide}, {"lax.logistic", K::sigmoid, kWide}, {"lax.bessel_i0e", K::i0e}, {"lax.bessel_i1e", K::i1e}, {"lax.ceil", K::ceil},
+      {"lax.erf", K::erf, kWide}, {"lax.erf_inv", K::erfinv, kWide}, {"lax.erfc", K::erfc, kWide}, {"lax.floor", K::floor}, {"lax.is_finite", K::isfinite},
+      {"lax.lgamma", K::lgamma, kWide}, {"lax.digamma", K::digamma, kWide}, {"lax.cbrt", K::cbrt}, {"lax.neg", K::neg}, {"lax.sign", K::sign}, {"lax.round", K::round},
+      {"lax.integer_pow", K::pow_scalar, kPlain, {{"y", 0, kAlpha}}}, {"lax.population_count", K::population_count}};
   return all;
 }
 testing::Parameters parameters_of(const UnaryDescriptor& d) {
@@ -63,6 +77,11 @@ std::optional<double> derivative(const UnaryDescriptor& d, double x) {
     case UnaryKind::acos: return -1 / std::sqrt((1 - x) * (1 + x));
     case UnaryKind::atanh: return 1 / ((1 - x) * (1 + x));
     case UnaryKind::acosh: return 1 / std::sqrt((x - 1) * (x + 1));
+    case UnaryKind::digamma: return double(testing::trigamma_of(x));
+    case UnaryKind::erfinv: return double(std::sqrt(testing::kPi) / 2 * std::exp(testing::erf_inverse(x) * testing::erf_inverse(x)));
+    case UnaryKind::i0e: return double(testing::i0e_slope(x));
+    case UnaryKind::i1e: return double(testing::i1e_slope(x));
+    case UnaryKind::log_ndtr: return log_ndtr(Dual(x, 1)).d;
     case UnaryKind::logit: return d.alpha && (x < *d.alpha || x > 1 - *d.alpha) ? 0 : 1 / (x * (1 - x));
     default: return {};
   }
@@ -70,6 +89,8 @@ std::optional<double> derivative(const UnaryDescriptor& d, double x) {
 Status unary(Replay& r, std::string_view op) {
   const Held* x = r.input();
   if (!x) return r.decline(kNoTensor);
+  if (is_complex(x->dtype())) return r.decline(kComplex);
+  if (op == "lax.round" && r.argument(0, "rounding_method") && r.value<int>(0, "rounding_method", 1) == 0) return r.decline(kAway);
   std::string call(op);
   if (op == "nn.functional.gelu") call = "gelu " + r.value<std::string>(0, "approximate", "none");
   const auto known = std::find_if(unary_calls().begin(), unary_calls().end(), [&](const UnaryCall& u) { return u.op == call; });
@@ -79,19 +100,26 @@ Status unary(Replay& r, std::string_view op) {
     if (const Json* given = r.argument(a.position, a.keyword); given && !given->is_null()) d.*a.field = number(*given);
   if (d.kind == UnaryKind::softplus && !d.beta) d.beta = 20;  // PyTorch's default
 
+  // An integer where the function is of floats: promotion is a cast, the caller's.
+  const bool promoted = !r.refused_by_torch() && !is_floating(d.dtype) && !takes(d.kind, d.dtype);
+  if (promoted) d.dtype = r.out_dtype();
+  const Tensor cast(d.dtype, d.shape, x->values());
+  const TensorView in = promoted ? cast.view() : x->view();
   const DType result = result_dtype(d.kind, d.dtype);
   Tensor y(result, d.shape);
-  BARACUDA_TRY(run_plan<Unary>(d, {.x = *x, .y = y}));
+  BARACUDA_TRY(run_plan<Unary>(d, {.x = in, .y = y}));
   r.output(0, y);
   const bool wide = known->traits & kWide;
   const SavedTensors saved = saved_tensors(d.kind);
   r.judge = {.ulps = 1, .inner = saved.y ? 3.0 : 0.0, .exact = !is_floating(result), .singular = (known->traits & kSingular) != 0};
-  if (d.kind == UnaryKind::bitwise_not) return {};
-  r.reference = [&r, x, d, wide](const Inputs& in) {
+  if (d.kind == UnaryKind::bitwise_not || d.kind == UnaryKind::population_count) return {};
+  const bool rounds_square = op == "lax.erf_inv";  // JAX takes log1p(-x^2) of a rounded square
+  r.reference = [&r, x, d, wide, rounds_square](const Inputs& in) {
     Numbers n;
     for (double v : r.numbers(*x, in)) {
       n.y.push_back(testing::oracle<double>(d.kind, v, parameters_of(d)));
       n.scale.push_back(wide ? std::max(1.0, std::fabs(v)) : 0);
+      if (rounds_square) n.scale.back() = std::fabs(v * *derivative(d, v));
     }
     return n;
   };
@@ -104,13 +132,18 @@ Status unary(Replay& r, std::string_view op) {
       return std::vector<Numbers>{n};
     };
   Tensor dx(d.dtype, d.shape);
-  BARACUDA_TRY(run_plan<UnaryBackward>(d, {.dy = r.dy(), .x = saved.x ? x->view() : TensorView{}, .y = saved.y ? y.view() : TensorView{}, .dx = dx}));
+  BARACUDA_TRY(run_plan<UnaryBackward>(d, {.dy = r.dy(), .x = saved.x ? in : TensorView{}, .y = saved.y ? y.view() : TensorView{}, .dx = dx}));
   r.gradient(*x, dx);
   Values scale = r.dy().values();
   const Values at = x->values();
   const bool near_one = d.kind == UnaryKind::asin || d.kind == UnaryKind::acos || d.kind == UnaryKind::atanh;  // PyTorch's 1 - x^2 cancels
-  for (size_t i = 0; i < scale.size(); ++i)
-    scale[i] = near_one ? std::fabs(scale[i] * *derivative(d, at[i])) / ((1 - at[i]) * (1 + at[i])) : wide ? std::fabs(scale[i]) * (1 + std::fabs(at[i])) : 0;
+  for (size_t i = 0; i < scale.size(); ++i) {
+    // PyTorch's: reduces x to its pole, takes exp(-x^2 / 2 - y).
+    if (d.kind == UnaryKind::digamma) scale[i] *= *derivative(d, at[i]) * (1 + std::fabs(at[i]) / (at[i] < 0.5 ? std::fabs(at[i] - std::nearbyint(at[i])) : 1));
+    else if (d.kind == UnaryKind::log_ndtr) scale[i] *= *derivative(d, at[i]) * (1 + at[i] * at[i]);
+    else scale[i] = near_one ? std::fabs(scale[i] * *derivative(d, at[i])) / ((1 - at[i]) * (1 + at[i])) : wide ? std::fabs(scale[i]) * (1 + std::fabs(at[i])) : 0;
+    scale[i] = std::fabs(scale[i]);
+  }
   r.condition(*x, scale);
   return {};
 }
@@ -150,6 +183,23 @@ const BinaryCall kBinary[] = {
     {"hypot", BinaryKind::hypot, false, 1},
     {"logaddexp", BinaryKind::logaddexp},
     {"xlogy", BinaryKind::xlogy},
+    {"logaddexp2", BinaryKind::logaddexp2},
+    {"special.xlog1py", BinaryKind::xlog1py},
+    {"ldexp", BinaryKind::ldexp, false, 1},
+    {"lax.pow", BinaryKind::pow, false, 1},
+    {"lax.add_any", BinaryKind::add},
+    {"lax.eq", BinaryKind::eq},
+    {"lax.ne", BinaryKind::ne},
+    {"lax.ge", BinaryKind::ge},
+    {"lax.gt", BinaryKind::gt},
+    {"lax.le", BinaryKind::le},
+    {"lax.lt", BinaryKind::lt},
+    {"lax.div", BinaryKind::div},
+    {"lax.rem", BinaryKind::fmod},
+    {"lax.atan2", BinaryKind::atan2},
+    {"lax.nextafter", BinaryKind::nextafter},
+    {"lax.shift_right_logical", BinaryKind::shift_right_logical},
+    {"lax.shift_right_arithmetic", BinaryKind::bitwise_right_shift},
     {"eq", BinaryKind::eq},
     {"ne", BinaryKind::ne},
     {"lt", BinaryKind::lt},
@@ -271,8 +321,10 @@ Status binary(Replay& r, std::string_view op) {
     if (!b) b = r.tensor(0, name);
   if (!a || !b) return r.decline(kNoTensor);
   if (r.refused_by_torch() && (r.is_number(-1, "") || r.is_number(0, "other"))) return r.decline(kNumber);
+  if (is_complex(a->dtype()) || is_complex(b->dtype())) return r.decline(kComplex);
   if (call.swapped) std::swap(a, b);
   BinaryDescriptor d{.kind = call.kind, .dtype = a->dtype(), .a = a->shape(), .b = b->shape()};
+  if (op == "lax.div" && !is_floating(d.dtype)) d.kind = BinaryKind::div_trunc;
   if (call.kind == BinaryKind::prelu) {  // a slope per channel, which is the second axis
     if (d.b.numel() != 1 && d.a.rank < 2) return {Code::invalid_problem, "golden: slopes per channel without channels"};
     Shape slopes;
@@ -327,6 +379,16 @@ Status ternary(Replay& r, std::string_view op) {
     if (!condition || !other) return r.decline(kNoTensor);
     return run_ternary(r, {TernaryKind::where, x->dtype(), condition->shape(), x->shape(), other->shape()}, condition, x, other);
   }
+  if (op == "lax.clamp") {  // bound, operand, bound
+    const Held *operand = r.tensor(0, "x"), *high = r.tensor(1, "max");
+    return run_ternary(r, {TernaryKind::clamp, operand->dtype(), operand->shape(), x->shape(), high->shape()}, operand, x, high);
+  }
+  if (op == "lax.select_n") {  // selector, case 0, case 1
+    const Held *zero = r.tensor(0, "case"), *one = r.tensor(1, "case");
+    if (one && is_complex(one->dtype())) return r.decline(kComplex);
+    if (x->dtype() != DType::boolean || !one || r.tensor(2, "case")) return r.decline(kSelector);
+    return run_ternary(r, {TernaryKind::where, one->dtype(), x->shape(), one->shape(), zero->shape()}, x, one, zero);
+  }
   if (op == "clamp") {
     const Held *low = r.tensor(0, "min"), *high = r.tensor(1, "max");
     if (low && high) return run_ternary(r, {TernaryKind::clamp, x->dtype(), x->shape(), low->shape(), high->shape()}, x, low, high);
@@ -358,10 +420,20 @@ Family elementwise_family() {
       if (!u.op.starts_with("gelu ")) list.push_back({u.op, unary});
     list.push_back({"nn.functional.gelu", unary});
     for (const BinaryCall& b : kBinary) list.push_back({b.op, binary});
-    for (std::string_view op : {"where", "clamp", "lerp", "addcmul", "addcdiv"}) list.push_back({op, ternary});
+    for (std::string_view op : {"where", "clamp", "lerp", "addcmul", "addcdiv", "lax.clamp", "lax.select_n"}) list.push_back({op, ternary});
     return list;
   }();
-  static const Declined declined[] = {{"clamp", {5, 6}, kMixed}};
+  static const std::vector<Declined> declined = [] {
+    std::vector<Declined> list = {{"clamp", {5, 6}, kMixed}, {"lax.round", {0}, kAway}, {"lax.abs", {6, 7}, kComplex}, {"lax.sign", {18, 20}, kComplex},
+                                  {"lax.sign", {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27}, kNoTensor}, {"lax.select_n", {24, 25, 26, 27}, kComplex},
+                                  {"lax.select_n", {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 29, 31}, kSelector}};
+    for (std::string_view op : {"lax.acos", "lax.acosh", "lax.asin", "lax.asinh", "lax.atan", "lax.atanh", "lax.cos", "lax.cosh", "lax.exp", "lax.exp2", "lax.expm1", "lax.log", "lax.log1p",
+                                "lax.log2", "lax.logistic", "lax.pow", "lax.rsqrt", "lax.sin", "lax.sinh", "lax.sqrt", "lax.tan", "lax.tanh"})
+      list.push_back({op, {4, 5}, kComplex});
+    for (std::string_view op : {"lax.add_any", "lax.div", "lax.neg"}) list.push_back({op, {9, 10}, kComplex});
+    for (std::string_view op : {"lax.eq", "lax.ne", "lax.ge", "lax.gt", "lax.le", "lax.lt"}) list.push_back({op, {10, 11}, kComplex});
+    return list;
+  }();
   static const std::vector<Declined> errors = [] {
     std::vector<Declined> list;
     const auto decline = [&](const std::set<int>& samples, std::string_view why, std::initializer_list<std::string_view> ops) {
@@ -374,6 +446,9 @@ Family elementwise_family() {
     decline({0}, kNoTensor, {"remainder", "pow", "xlogy", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"});
     decline({2}, kNoTensor, {"maximum", "minimum", "max.binary", "min.binary", "fmax", "fmin", "heaviside", "nextafter", "atan2", "hypot", "logaddexp", "logical_and", "logical_or", "logical_xor", "gcd", "lcm"});
     decline({4}, kNoTensor, {"isclose"});
+    decline({0}, kNoTensor, {"special.xlog1py"});
+    decline({0, 1}, kNumber, {"ldexp"});
+    decline({2}, kNoTensor, {"ldexp"});
     return list;
   }();
   return {.adapters = entries, .declined = declined, .declined_errors = errors};
