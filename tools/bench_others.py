@@ -86,6 +86,32 @@ def jax_rms_norm(n, run):
     return run(rms_norm, x, w) if not n.words else None
 
 
+def standardized(x, axes, w, b):
+    """LayerNorm and GroupNorm: x, whose `axes` are normalised, with weight and bias shaped for it."""
+    h = x.astype(jnp.float32)
+    d = h - jnp.mean(h, axes, keepdims=True)
+    y = d * jax.lax.rsqrt(jnp.mean(d * d, axes, keepdims=True) + 1e-5)
+    return (y * w.astype(jnp.float32) + b.astype(jnp.float32)).astype(x.dtype)
+
+
+def jax_layer_norm(n, run):
+    return run(lambda x, w, b: standardized(x, -1, w, b), j(n.shape, n.dtype), j(n.shape[-1:], n.dtype, 2), j(n.shape[-1:], n.dtype, 3))
+
+
+def jax_group_norm(n, run):
+    groups, (samples, channels, *rest) = int(n.words[0].removeprefix("groups")), n.shape
+    inside = (samples, groups, channels // groups, *rest)
+    vector = (1, groups, channels // groups, *(1 for _ in rest))
+    f = lambda x, w, b: standardized(x.reshape(inside), tuple(range(2, len(inside))), w.reshape(vector), b.reshape(vector)).reshape(n.shape)
+    return run(f, j(n.shape, n.dtype), j((channels,), n.dtype, 2), j((channels,), n.dtype, 3))
+
+
+def jax_softmax(n, run):
+    f = {"softmax": jax.nn.softmax, "log_softmax": jax.nn.log_softmax}[n.words[0]]
+    axis = int(n.words[1].removeprefix("axis"))
+    return run(lambda x: f(x, axis=axis), j(n.shape, n.dtype))
+
+
 def jax_gated(n, run):
     act = {"swiglu": jax.nn.silu, "geglu": lambda x: jax.nn.gelu(x, approximate=False)}[n.words[0]]
     f = lambda gate, up: (act(gate.astype(jnp.float32)) * up.astype(jnp.float32)).astype(gate.dtype)
@@ -201,6 +227,9 @@ def jax_cast(n):
 
 JAX = {
     "rms_norm": lambda n: jax_rms_norm(n, jitted), "rms_norm_backward": lambda n: jax_rms_norm(n, pulled_back),
+    "layer_norm": lambda n: jax_layer_norm(n, jitted), "layer_norm_backward": lambda n: jax_layer_norm(n, pulled_back),
+    "group_norm": lambda n: jax_group_norm(n, jitted), "group_norm_backward": lambda n: jax_group_norm(n, pulled_back),
+    "softmax": lambda n: jax_softmax(n, jitted), "softmax_backward": lambda n: jax_softmax(n, pulled_back),
     "gated": lambda n: jax_gated(n, jitted), "gated_backward": lambda n: jax_gated(n, pulled_back),
     "rope": lambda n: jax_rope(n, jitted), "rope_backward": lambda n: jax_rope(n, pulled_back),
     "embedding": jax_embedding, "embedding_backward": jax_embedding_backward, "adamw": jax_adamw,
@@ -252,6 +281,17 @@ def numpy_embedding(n):
     return lambda: np.take(w, i, axis=0, out=y, mode="clip")
 
 
+def numpy_softmax(n):
+    if n.dtype != "f32" or n.words[0] != "softmax":
+        return None
+    x, y, axis = normal(n.shape), np.empty(n.shape, np.float32), int(n.words[1].removeprefix("axis"))
+    def run():
+        np.subtract(x, x.max(axis, keepdims=True), out=y)
+        np.exp(y, out=y)
+        np.divide(y, y.sum(axis, keepdims=True), out=y)
+    return run
+
+
 def numpy_transpose(n):
     x, y = normal(n.shape), np.empty(n.shape, np.float32)
     return (lambda: np.copyto(y, x.T)) if n.dtype == "f32" and n.has("transposed") else None
@@ -265,7 +305,7 @@ def numpy_global_norm(n):
 NUMPY = {
     "gemm": numpy_gemm, "unary": lambda n: numpy_elementwise(n, {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "neg": np.negative, "abs": np.abs}),
     "binary": lambda n: numpy_elementwise(n, {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}),
-    "rms_norm": numpy_rms_norm, "embedding": numpy_embedding, "copy": numpy_transpose, "global_norm": numpy_global_norm,
+    "rms_norm": numpy_rms_norm, "softmax": numpy_softmax, "embedding": numpy_embedding, "copy": numpy_transpose, "global_norm": numpy_global_norm,
 }
 NUMPY_DTYPES = {"f32": np.float32, "f64": np.float64}
 JAX_DTYPES = {} if jax is None else {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16}

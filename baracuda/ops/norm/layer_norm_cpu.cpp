@@ -15,6 +15,8 @@ template <class T> void forward(const LayerNormRows& p) {
   alignas(64) A buffer[kSumChunk];
   alignas(64) T out[kSumChunk];
   const bool past = p.past && !p.y_lay;
+  const int64_t channels = p.n / p.span;
+  int64_t group = p.first % p.groups;
   for (int64_t r = 0; r < p.rows; ++r) {
     const T *x = static_cast<const T*>(p.x) + r * p.x_pitch, *next = p.x_lay ? x : row_to_fetch(x, p.x_pitch, r + 1 == p.rows, p.n);
     T* y = static_cast<T*>(p.y) + r * p.y_pitch;
@@ -23,8 +25,8 @@ template <class T> void forward(const LayerNormRows& p) {
     if (p.mean) static_cast<A*>(p.mean)[r * p.mean_pitch] = A(s.shift + s.rest);
     if (p.rstd) static_cast<A*>(p.rstd)[r * p.rstd_pitch] = A(s.rstd);
     const V shift(s.shift), rest(s.rest), scale(s.rstd);
-    const int64_t channel = (p.first + r) % p.groups * (p.n / p.span);
-    const A *w = static_cast<const A*>(p.weight) + channel, *b = static_cast<const A*>(p.bias) + channel;
+    const A *w = static_cast<const A*>(p.weight) + group * channels, *b = static_cast<const A*>(p.bias) + group * channels;
+    group = group + 1 < p.groups ? group + 1 : 0;
     each_chunk(p.n, [&](int64_t first, int m) {
       const A* from = chunks(first, m);
       T* to = p.y_lay ? out : y + first;

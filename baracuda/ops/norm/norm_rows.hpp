@@ -99,20 +99,71 @@ struct Moments {
     return {n, a.mean + d * (b.count / n), a.squares + b.squares + d * d * (a.count * (b.count / n))};
   }
 };
+// K sums over a chunk in one pass, each in the order of chunk_sum(). step(acc, i) adds what begins at element i to K packs of any width.
+template <class A, int K, class Step> BARACUDA_HD void chunk_sums(int m, double (&sums)[K], const Step& step) {
+  constexpr int N = kLanes<A>, packs = kSumLanes / N;
+  using V = Pack<A, N>;
+  alignas(64) A lane[K][kSumLanes];
+  auto by_element = [&](int l, int i) __attribute__((always_inline)) {
+    Pack<A, 1> one[K];
+    for (int j = 0; j < K; ++j) one[j] = Pack<A, 1>::of(lane[j][l]);
+    step(one, i);
+    for (int j = 0; j < K; ++j) lane[j][l] = one[j].v;
+  };
+  if constexpr (N == 1) {
+    for (auto& sum : lane)
+      for (A& l : sum) l = A(-0.0);
+    for (int i = 0; i < m; ++i) by_element(i % kSumLanes, i);
+    for (int j = 0; j < K; ++j) {
+      for (int w = kSumLanes / 2; w; w /= 2)
+        for (int l = 0; l < w; ++l) lane[j][l] += lane[j][l + w];
+      sums[j] = double(lane[j][0]);
+    }
+  } else {
+    V acc[packs][K];
+#pragma GCC unroll 64
+    for (int k = 0; k < packs; ++k)
+#pragma GCC unroll 8
+      for (int j = 0; j < K; ++j) acc[k][j] = -0.0;
+    const int whole = m / kSumLanes * kSumLanes;
+    for (int i = 0; i < whole; i += kSumLanes)
+#pragma GCC unroll 64
+      for (int k = 0; k < packs; ++k) step(acc[k], i + k * N);
+    if (whole < m) {
+      for (int k = 0; k < packs; ++k)
+        for (int j = 0; j < K; ++j) store<A, N>(lane[j] + k * N, acc[k][j]);
+      int l = 0;
+      for (; l + N <= m - whole; l += N) {
+        V some[K];
+        for (int j = 0; j < K; ++j) some[j] = load<N>(lane[j] + l);
+        step(some, whole + l);
+        for (int j = 0; j < K; ++j) store<A, N>(lane[j] + l, some[j]);
+      }
+      for (; l < m - whole; ++l) by_element(l, whole + l);
+      for (int k = 0; k < packs; ++k)
+        for (int j = 0; j < K; ++j) acc[k][j] = load<N>(lane[j] + k * N);
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < K; ++j) {
+      V sum[packs];
+#pragma GCC unroll 64
+      for (int k = 0; k < packs; ++k) sum[k] = acc[k][j];
+      sums[j] = double(fold_lanes(sum));
+    }
+  }
+}
 // Of a chunk; the mean as a distance from its rounded value, `shift`.
 template <class A> Moments chunk_moments(const A* x, int m, A& shift) {
   shift = A(double(chunk_sum<A>(0, m, [&](auto acc, int64_t i) __attribute__((always_inline)) { return acc + load<decltype(acc)::kWidth>(x + i); })) / m);
   const double point = double(shift);
-  const double rest = double(chunk_sum<A>(0, m, [&](auto acc, int64_t i) __attribute__((always_inline)) {
-    using V = decltype(acc);
-    return acc + (load<V::kWidth>(x + i) - V(point));
-  })) / m;
-  const double squares = double(chunk_sum<A>(0, m, [&](auto acc, int64_t i) __attribute__((always_inline)) {
-    using V = decltype(acc);
+  double sums[2];
+  chunk_sums<A>(m, sums, [&](auto& acc, int i) __attribute__((always_inline)) {
+    using V = std::remove_reference_t<decltype(acc[0])>;
     const V d = load<V::kWidth>(x + i) - V(point);
-    return fma(d, d, acc);
-  }));
-  return {double(m), rest, squares - m * (rest * rest)};
+    acc[0] = acc[0] + d, acc[1] = fma(d, d, acc[1]);
+  });
+  const double rest = sums[0] / m;
+  return {double(m), rest, sums[1] - m * (rest * rest)};
 }
 // A variance that left the range of its type: f32 in f64, f64 times a power of two that brings the largest to about 1.
 template <class T> Statistics statistics_out_of_range(int64_t n, double eps, Chunks<T>& chunks) {
@@ -136,7 +187,7 @@ template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunk
   constexpr bool kF64 = sizeof(T) == 8;
   const double high = kF64 ? 0x1p1000 : 0x1p120, low = (kF64 ? 0x1p-900 : 0x1p-90) * double(n), small_eps = kF64 ? 0x1p-800 : 0x1p-50;
   double point = 0;
-  const Moments all = sum_pairs<Moments>(sum_chunks(n), [&](int64_t c) {
+  const Moments all = sum_pairs<Moments>(sum_chunks(n), [&](int64_t c) __attribute__((always_inline)) {
     const int64_t first = c * kSumChunk, left = n - first;
     const int m = int(left < kSumChunk ? left : kSumChunk);
     A shift;
@@ -156,22 +207,20 @@ struct GradientSums {
   friend GradientSums operator+(const GradientSums& a, const GradientSums& b) { return {a.e + b.e, a.eh + b.eh, a.h + b.h}; }
 };
 template <class A, bool kWeighted> GradientSums chunk_gradient_sums(const A* x, const A* dy, const A* w, int m, double shift, double scale) {
-  auto sum = [&](auto term) __attribute__((always_inline)) {
-    return double(chunk_sum<A>(0, m, [&](auto acc, int64_t i) __attribute__((always_inline)) {
-      using V = decltype(acc);
-      V e = load<V::kWidth>(dy + i);
-      if constexpr (kWeighted) e = e * load<V::kWidth>(w + i);
-      return term(acc, e, (load<V::kWidth>(x + i) - V(shift)) * V(scale));
-    }));
-  };
-  return {sum([](auto acc, auto e, auto) __attribute__((always_inline)) { return acc + e; }),
-          sum([](auto acc, auto e, auto h) __attribute__((always_inline)) { return fma(e, h, acc); }),
-          sum([](auto acc, auto, auto h) __attribute__((always_inline)) { return acc + h; })};
+  double sums[3];
+  chunk_sums<A>(m, sums, [&](auto& acc, int i) __attribute__((always_inline)) {
+    using V = std::remove_reference_t<decltype(acc[0])>;
+    const V h = (load<V::kWidth>(x + i) - V(shift)) * V(scale);
+    V e = load<V::kWidth>(dy + i);
+    if constexpr (kWeighted) e = e * load<V::kWidth>(w + i);
+    acc[0] = acc[0] + e, acc[1] = fma(e, h, acc[1]), acc[2] = acc[2] + h;
+  });
+  return {sums[0], sums[1], sums[2]};
 }
 // Over `n` elements from `first` on; w, where the sums are weighted, begins at `first`.
 template <bool kWeighted, class T>
 GradientSums gradient_sums(Chunks<T>& x, Chunks<T>& dy, const Acc<T>* w, int64_t first, int64_t n, double shift, double scale) {
-  return sum_pairs<GradientSums>(sum_chunks(n), [&](int64_t c) {
+  return sum_pairs<GradientSums>(sum_chunks(n), [&](int64_t c) __attribute__((always_inline)) {
     const int64_t at = c * kSumChunk, left = n - at;
     const int m = int(left < kSumChunk ? left : kSumChunk);
     const Acc<T>* e = dy(first + at, m);
