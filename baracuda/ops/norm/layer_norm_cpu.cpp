@@ -17,13 +17,21 @@ template <class T> void forward(const LayerNormRows& p) {
   const bool past = p.past && !p.y_lay;
   const int64_t channels = p.n / p.span;
   int64_t group = p.first % p.groups;
+  const int64_t most = rows_at_once(p.n);
+  Statistics found[kRowsAtOnce];
   for (int64_t r = 0; r < p.rows; ++r) {
     const T *x = static_cast<const T*>(p.x) + r * p.x_pitch, *next = p.x_lay ? x : row_to_fetch(x, p.x_pitch, r + 1 == p.rows, p.n);
     T* y = static_cast<T*>(p.y) + r * p.y_pitch;
     Chunks<T> chunks{x, p.x_lay, buffer};
-    const Statistics s = statistics(p.n, p.eps, chunks);
-    if (p.mean) static_cast<A*>(p.mean)[r * p.mean_pitch] = A(s.shift + s.rest);
-    if (p.rstd) static_cast<A*>(p.rstd)[r * p.rstd_pitch] = A(s.rstd);
+    if (r % most == 0)
+      for (int64_t i = 0; i < most && r + i < p.rows; ++i) {
+        Chunks<T> row{x + i * p.x_pitch, p.x_lay, buffer};
+        Statistics& s = found[i] = statistics(p.n, p.eps, row);
+        if (p.mean) static_cast<A*>(p.mean)[(r + i) * p.mean_pitch] = A(s.shift + s.rest);
+        if (p.rstd) static_cast<A*>(p.rstd)[(r + i) * p.rstd_pitch] = A(s.rstd);
+        if (most == 1) chunks = row;  // which may hold the row
+      }
+    const Statistics& s = found[r % most];
     const V shift(s.shift), rest(s.rest), scale(s.rstd);
     const A *w = static_cast<const A*>(p.weight) + group * channels, *b = static_cast<const A*>(p.bias) + group * channels;
     group = group + 1 < p.groups ? group + 1 : 0;
@@ -57,19 +65,28 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
   alignas(64) A x_buffer[kSumChunk], dy_buffer[kSumChunk];
   const A* w = static_cast<const A*>(p.weight);
   A *dw = static_cast<A*>(p.dweight), *db = static_cast<A*>(p.dbias);
-  const int64_t n = p.n;
+  const int64_t n = p.n, most = rows_at_once(n);
   const bool past = p.past;
+  Statistics found[kRowsAtOnce];
+  GradientSums sums_found[kRowsAtOnce];
   for (int64_t r = 0; r < p.rows; ++r) {
     const T *x = static_cast<const T*>(p.x) + r * p.x_pitch, *dy = static_cast<const T*>(p.dy) + r * p.dy_pitch;
     const bool last = r + 1 == p.rows;
     const T *next_x = row_to_fetch(x, p.x_pitch, last, n), *next_dy = row_to_fetch(dy, p.dy_pitch, last, n);
     T* dx = static_cast<T*>(p.dx) + r * p.dx_pitch;
     Chunks<T> x_chunks{x, nullptr, x_buffer}, dy_chunks{dy, nullptr, dy_buffer};
-    Statistics s = p.rstd ? Statistics{static_cast<const A*>(p.mean)[r * p.mean_pitch], 0, static_cast<const A*>(p.rstd)[r * p.rstd_pitch]}
-                          : statistics(n, p.eps, x_chunks);
-    const GradientSums sums = gradient_sums<true>(x_chunks, dy_chunks, w, 0, n, s.shift, s.rstd);
-    s.rest = sums.h / (double(n) * s.rstd);
-    const V shift(s.shift), rest(s.rest), scale(s.rstd), mean_g(sums.e / double(n)), minus_dot((sums.h / double(n) * sums.e - sums.eh) / double(n));
+    if (r % most == 0)
+      for (int64_t i = 0; i < most && r + i < p.rows; ++i) {
+        Chunks<T> x_row{x + i * p.x_pitch, nullptr, x_buffer}, dy_row{dy + i * p.dy_pitch, nullptr, dy_buffer};
+        found[i] = p.rstd ? Statistics{static_cast<const A*>(p.mean)[(r + i) * p.mean_pitch], 0, static_cast<const A*>(p.rstd)[(r + i) * p.rstd_pitch]}
+                          : statistics(n, p.eps, x_row);
+        sums_found[i] = gradient_sums<true>(x_row, dy_row, w, 0, n, found[i].shift, found[i].rstd);
+        if (most == 1) x_chunks = x_row, dy_chunks = dy_row;  // which may hold the row
+      }
+    const Statistics& s = found[r % most];
+    const GradientSums& sums = sums_found[r % most];
+    const V shift(s.shift), rest(sums.h / (double(n) * s.rstd)), scale(s.rstd), mean_g(sums.e / double(n));
+    const V minus_dot((sums.h / double(n) * sums.e - sums.eh) / double(n));
     each_chunk(n, [&](int64_t first, int m) {
       const A *from = x_chunks(first, m), *e_from = dy_chunks(first, m);
       each_pack<N>(m, [&](int64_t i, int count) __attribute__((always_inline)) {

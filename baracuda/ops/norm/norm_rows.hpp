@@ -86,6 +86,11 @@ template <class T> void scatter(const T* from, T* y, const RowLay& lay, int64_t 
   });
 }
 
+// The sums of so many rows are made before the rows are written: those of a short row are a long chain of operations, and several
+// chains are under way at once when nothing stands between them.
+constexpr int kRowsAtOnce = 16;
+inline int64_t rows_at_once(int64_t n) { return n >= kSumChunk ? 1 : n * kRowsAtOnce > kSumChunk ? kSumChunk / n : kRowsAtOnce; }
+
 // x - mean is (x - shift) - rest: the mean in two words.
 struct Statistics { double shift, rest, rstd; };
 template <class V> BARACUDA_HD V normalized(V x, V shift, V rest, V scale) { return ((x - shift) - rest) * scale; }
