@@ -42,7 +42,7 @@ template <class E_> struct ProductGrad {
     if constexpr (sizeof(E) == 4) return a * b;
     else return times(a, b);
   }
-  template <bool kColumns> [[gnu::noinline]] static void scan(V (&v)[2][kPacks<ProductGrad, kColumns>], Carry<kColumns>& carry, const Step<ProductGrad>& s) {
+  template <bool kColumns, class Packs> [[gnu::noinline]] static void scan(Packs& v, Carry<kColumns>& carry, const Step<ProductGrad>& s) {
     constexpr int K = kPacks<ProductGrad, kColumns>, G = kGroupPacks<ProductGrad, kColumns>;
     V before[K];  // P
     alignas(64) double after_of[N];
@@ -161,7 +161,7 @@ template <class E_> struct ExtremumGrad {
     }
   }
   BARACUDA_HD static Gated join(Gated a, Gated b) { return {where(b.b != 0, b.a + a.a, b.a), a.b * b.b}; }
-  template <bool kColumns> BARACUDA_HD static void scan(V (&v)[2][kPacks<ExtremumGrad, kColumns>], Carry<kColumns>& c, const Step<ExtremumGrad>&) {
+  template <bool kColumns, class Packs> BARACUDA_HD static void scan(Packs& v, Carry<kColumns>& c, const Step<ExtremumGrad>&) {
     constexpr int K = kPacks<ExtremumGrad, kColumns>, G = kGroupPacks<ExtremumGrad, kColumns>;
     V flag[K];
     delayed<kColumns, kColumns ? K : kRowStep>(v[1], c.flag, flag);
@@ -226,7 +226,7 @@ template <class E_> struct LogSumExpGrad {
     s = now;
     return dx;
   }
-  template <bool kColumns> [[gnu::noinline]] static void scan(V (&v)[3][kPacks<LogSumExpGrad, kColumns>], Carry<kColumns>& carry, const Step<LogSumExpGrad>& t) {
+  template <bool kColumns, class Packs> [[gnu::noinline]] static void scan(Packs& v, Carry<kColumns>& carry, const Step<LogSumExpGrad>& t) {
     constexpr int K = kPacks<LogSumExpGrad, kColumns>, L = kColumns ? N : 1, G = kGroupPacks<LogSumExpGrad, kColumns>;
     alignas(64) E k_of[N], in[N], sum_of[N];
     E low[L];

@@ -72,7 +72,7 @@ template <class E_, class A, class F> struct Fold {
   template <bool kColumns> BARACUDA_HD static void leave(const Carry<kColumns>& c, State* s, int64_t) {
     for (int l = 0; l < (kColumns ? N : 1); ++l) s[l] = F::of(s[l], c.total.lane(l));
   }
-  template <bool kColumns> BARACUDA_HD static void scan(V (&v)[1][kPacks<Fold, kColumns>], Carry<kColumns>& c, const Step<Fold>&) {
+  template <bool kColumns, class Packs> BARACUDA_HD static void scan(Packs& v, Carry<kColumns>& c, const Step<Fold>&) {
     constexpr int G = kGroupPacks<Fold, kColumns>;
 #pragma GCC unroll 8
     for (int g = 0; g < kPacks<Fold, kColumns>; g += G) {
@@ -141,8 +141,8 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
     else if constexpr (kMax) return where(a > b, a, b);
     else return where(a < b, a, b);
   }
-  template <bool kColumns, class J>
-  BARACUDA_HD static void fold(V (&v)[kPacks<Extremum, kColumns>], V& c, const J& join) {
+  template <bool kColumns, class Packs, class J>
+  BARACUDA_HD static void fold(Packs& v, V& c, const J& join) {
     constexpr int G = kGroupPacks<Extremum, kColumns>;
 #pragma GCC unroll 8
     for (int g = 0; g < kPacks<Extremum, kColumns>; g += G) {
@@ -153,11 +153,11 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
       c = join(c, t);
     }
   }
-  template <bool kColumns> [[gnu::noinline]] static void fold_careful(V (&v)[kPacks<Extremum, kColumns>], V& c, bool first) {
+  template <bool kColumns, class Packs> [[gnu::noinline]] static void fold_careful(Packs& v, V& c, bool first) {
     const Mask last = mask(!first);
     fold<kColumns>(v, c, [&](V a, V b) __attribute__((always_inline)) { return where(takes(b, a, last), b, a); });
   }
-  template <bool kColumns> BARACUDA_HD static void scan(V (&v)[1][kPacks<Extremum, kColumns>], Carry<kColumns>& c, const Step<Extremum>& s) {
+  template <bool kColumns, class Packs> BARACUDA_HD static void scan(Packs& v, Carry<kColumns>& c, const Step<Extremum>& s) {
     constexpr int K = kPacks<Extremum, kColumns>, G = kGroupPacks<Extremum, kColumns>;
     V x[K];
     const V before = c.c;
@@ -313,7 +313,7 @@ template <class E_> struct LogSumExp {
     if constexpr (kColumns) return load<N>(p);
     else return spread<V>(*p);
   }
-  template <bool kColumns> [[gnu::noinline]] static void scan(V (&v)[1][kPacks<LogSumExp, kColumns>], Carry<kColumns>& carry, const Step<LogSumExp>& x) {
+  template <bool kColumns, class Packs> [[gnu::noinline]] static void scan(Packs& v, Carry<kColumns>& carry, const Step<LogSumExp>& x) {
     constexpr int K = kPacks<LogSumExp, kColumns>, L = kColumns ? N : 1, G = kGroupPacks<LogSumExp, kColumns>;
     alignas(64) E m[N], k_of[N], c[N], factor[N], sum[N];
     V most[2] = {V(-kInf), V(-kInf)};  // NaN is left to the sum; two chains hide the latency
