@@ -191,6 +191,16 @@ template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunk
   using A = Acc<T>;
   constexpr bool kF64 = sizeof(T) == 8;
   const double high = kF64 ? 0x1p1000 : 0x1p120, low = (kF64 ? 0x1p-900 : 0x1p-90) * double(n), small_eps = kF64 ? 0x1p-800 : 0x1p-50;
+  const auto from = [&](double squares, double point, double mean) {  // the mean is point + mean
+    if (!(squares < high && (squares > low || eps > small_eps))) return statistics_out_of_range(n, eps, chunks);
+    const double shift = double(A(point + mean)), variance = squares > 0 ? squares / double(n) : 0;
+    return Statistics{shift, mean - (shift - point), 1 / __builtin_sqrt(variance + eps)};
+  };
+  if (n <= kSumChunk) {
+    A shift;
+    const Moments one = chunk_moments(chunks(0, int(n)), int(n), shift);
+    return from(one.squares, double(shift), one.mean);
+  }
   double point = 0;
   const Moments all = sum_pairs<Moments>(sum_chunks(n), [&](int64_t c) __attribute__((always_inline)) {
     const int64_t first = c * kSumChunk, left = n - first;
@@ -201,9 +211,7 @@ template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunk
     part.mean += double(shift) - point;
     return part;
   });
-  if (!(all.squares < high && (all.squares > low || eps > small_eps))) return statistics_out_of_range(n, eps, chunks);
-  const double shift = double(A(point + all.mean)), variance = all.squares > 0 ? all.squares / double(n) : 0;
-  return {shift, all.mean - (shift - point), 1 / __builtin_sqrt(variance + eps)};
+  return from(all.squares, point, all.mean);
 }
 
 // What the gradients of a row are made of, with h = (x - shift) scale: sums of e, e h and h, where e is dy or dy w.
@@ -225,6 +233,10 @@ template <class A, bool kWeighted> GradientSums chunk_gradient_sums(const A* x, 
 // Over `n` elements from `first` on; w, where the sums are weighted, begins at `first`.
 template <bool kWeighted, class T>
 GradientSums gradient_sums(Chunks<T>& x, Chunks<T>& dy, const Acc<T>* w, int64_t first, int64_t n, double shift, double scale) {
+  if (n <= kSumChunk) {
+    const Acc<T>* e = dy(first, int(n));
+    return chunk_gradient_sums<Acc<T>, kWeighted>(x(first, int(n)), e, w, int(n), shift, scale);
+  }
   return sum_pairs<GradientSums>(sum_chunks(n), [&](int64_t c) __attribute__((always_inline)) {
     const int64_t at = c * kSumChunk, left = n - at;
     const int m = int(left < kSumChunk ? left : kSumChunk);
