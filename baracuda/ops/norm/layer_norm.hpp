@@ -5,7 +5,8 @@
 // mean and rstd the other axes, f32 (f64 for f64). Dtypes f16 bf16 f32 f64; weight, bias and their gradients of weight_dtype, which
 // is dtype or f32, and dense. Strides: the normalised axes dense, the others any, also zero and negative. Empty shapes are served:
 // without rows the gradients of weight and bias are 0. In place: y may be x, dx may be x or dy (same strides).
-// Numerics: f32 throughout (f64 for f64), sums in the tree of host/row_sum.hpp. What the mean's rounding loses is summed again and
+// Numerics: f32 (f64 for f64), sums of a chunk of 4096 elements in the tree of host/row_sum.hpp, chunks joined in f64. What the
+// mean's rounding loses is summed again and
 // taken off, so a large mean costs no accuracy; a variance out of range is made again in f64 (f64: scaled), so that it neither
 // overflows nor vanishes. NaN or an infinity makes its row NaN.
 // Workspace: weight and bias in the accumulator type; the backward adds partial sums, at most 2^20 (or n) each.
