@@ -43,7 +43,7 @@ def run_ours(binary, args):
                 row["kernel"] = b["label"]
             unit = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}[b["time_unit"]]
             row["best_ms"] = b.get("best_ms", b["real_time"] * unit)
-            row.update({k: b[k] for k in ("floor_ms", "of_copy", "of_gemm", "bytes/s", "flop/s", "ns", "chunk", "workspace_MB") if k in b})
+            row.update({k: b[k] for k in ("floor_ms", "of_copy", "of_read", "of_gemm", "bytes/s", "flop/s", "ns", "chunk", "workspace_MB") if k in b})
         rows.append(row)
     return rows
 
@@ -74,7 +74,7 @@ def print_table(rows):
     print(f"{'best ms':{width}} {'ours':>9} {'JAX':>9} {'NumPy':>9} {'torch':>9} {'floor':>9}  of it")
     for r in rows:
         cells = " ".join(f"{r[k]:9.4g}" if k in r else f"{'-':>9}" for k in ("best_ms", "jax_ms", "numpy_ms", "torch_ms", "floor_ms"))
-        of = r.get("of_copy", r.get("of_gemm"))
+        of = r.get("of_copy", r.get("of_read", r.get("of_gemm")))
         print(f"{r['name']:{width}} {cells}  {'' if of is None else f'{of:.2f}'}", flush=True)
 
 

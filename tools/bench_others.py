@@ -225,7 +225,30 @@ def jax_cast(n):
     return jitted(lambda x: x.astype(JAX_DTYPES[to]), j(n.shape, source)) if source in JAX_DTYPES and to in JAX_DTYPES else None
 
 
+def reduction(n, xp):
+    """f(x) of a kind along axis0 or axis1; xp: numpy or jax.numpy."""
+    axis = next((int(w[4:]) for w in n.words if re.fullmatch(r"axis\d", w)), None)
+    kinds = {"norm2": lambda x: xp.sqrt(xp.sum(xp.square(x), axis=axis)), "var": lambda x: xp.var(x, axis=axis, ddof=1), "std": lambda x: xp.std(x, axis=axis, ddof=1),
+             "logsumexp": (lambda x: jax.nn.logsumexp(x, axis=axis)) if xp is not np else None}
+    if axis is None:
+        return None
+    f = getattr(xp, n.words[0], None)
+    return kinds[n.words[0]] if n.words[0] in kinds else f and (lambda x: f(x, axis=axis))
+
+
+def jax_reduction(n, run):
+    f = reduction(n, jnp)
+    return f and run(f, j(n.shape, n.dtype))
+
+
+def numpy_reduction(n):
+    f = reduction(n, np) if n.dtype in NUMPY_DTYPES else None
+    x = f and normal(n.shape).astype(NUMPY_DTYPES[n.dtype])
+    return f and (lambda: f(x))
+
+
 JAX = {
+    "reduce": lambda n: jax_reduction(n, jitted), "reduce_backward": lambda n: jax_reduction(n, pulled_back), "arg_reduce": lambda n: jax_reduction(n, jitted),
     "rms_norm": lambda n: jax_rms_norm(n, jitted), "rms_norm_backward": lambda n: jax_rms_norm(n, pulled_back),
     "layer_norm": lambda n: jax_layer_norm(n, jitted), "layer_norm_backward": lambda n: jax_layer_norm(n, pulled_back),
     "group_norm": lambda n: jax_group_norm(n, jitted), "group_norm_backward": lambda n: jax_group_norm(n, pulled_back),
@@ -303,6 +326,7 @@ def numpy_global_norm(n):
 
 
 NUMPY = {
+    "reduce": numpy_reduction, "arg_reduce": numpy_reduction,
     "gemm": numpy_gemm, "unary": lambda n: numpy_elementwise(n, {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "neg": np.negative, "abs": np.abs}),
     "binary": lambda n: numpy_elementwise(n, {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}),
     "rms_norm": numpy_rms_norm, "softmax": numpy_softmax, "embedding": numpy_embedding, "copy": numpy_transpose, "global_norm": numpy_global_norm,

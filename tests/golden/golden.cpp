@@ -53,6 +53,7 @@ Values values_of(const TensorView& v) {
 }
 
 Held::Held(DType dtype, const Shape& shape, const Strides& strides) : view_{nullptr, dtype, {}, shape, strides} {
+  if (!shape.rank_ok()) return;  // an error sample of more axes than a view has: nothing to hold
   const Extent e = extent(view_);
   const size_t size = byte_size(dtype);
   memory_.assign(2 * kGuard + size_t(e.high - e.low + 1) * size + 16, kGuardByte);
@@ -131,7 +132,7 @@ std::unique_ptr<Held> Samples::load(const Json& j) const {
   if (j.contains("tensor")) {  // an error sample: values stand in the text, and large tensors have none
     const Json& t = j["tensor"];
     auto held = std::make_unique<Held>(dtype_named(t["dtype"]), dims<Shape>(t["shape"]), dims<Strides>(t["strides"]));
-    Values values(size_t(held->shape().numel()), 0.0);
+    Values values(size_t(std::max<int64_t>(held->shape().numel(), 0)), 0.0);
     if (t.contains("values") && t["values"].is_array())
       for (size_t i = 0; i < values.size(); ++i) values[i] = number(t["values"].at(i));
     held->set(values);

@@ -29,12 +29,13 @@ void forward(benchmark::State& state, ReduceKind kind, DType t, const Shape& sha
 }
 void backward(benchmark::State& state, ReduceKind kind, DType t, const Shape& shape, int axis) {
   const ReduceDescriptor d{.kind = kind, .dtype = t, .shape = shape, .axes = {axis}};
-  Buffer x(t, shape), y(t, dy_shape(d)), dy(t, dy_shape(d)), dx(t, shape);
+  Buffer x(t, shape), y(t, dy_shape(d)), dy(t, dy_shape(d)), dx(t, shape), mean(accumulator(t), dy_shape(d));
   const ReduceSaved saved = reduce_saved(kind);
   if (Status s = ReducePlan::select(Stream::cpu(), d).status(); !s.ok()) return state.SkipWithError(s.to_string().c_str());
   ReduceBackward::Args a{dy, {}, {}, {}, dx};
   if (saved.x) a.x = x;
   if (saved.y) a.y = y;
+  if (kind == ReduceKind::var || kind == ReduceKind::std) a.mean = mean;
   bench_plan<ReduceBackward>(state, d, a, (saved.x ? 2 : 1) * x.bytes());
 }
 void index(benchmark::State& state, DType t, const Shape& shape, int axis) {
