@@ -7,7 +7,7 @@ namespace baracuda {
 namespace {
 
 constexpr int64_t kStage = 256;  // indices that are resolved at a time
-constexpr int64_t kShortRow = 16, kAlongColumns = 64;
+constexpr int64_t kShortRow = 16, kTile = 64;  // kTile columns of a matrix with thousands of rows fit the caches
 constexpr int kMostRanges = 16;
 
 }  // namespace
@@ -105,7 +105,7 @@ void IndexWalk::walk(bool ordered, int threads, Call call, void* f) const {
   const int64_t all = positions.rows * positions.inner;
   const bool along = positions.inner > 1 && (columns.inner < kShortRow || (sources_ > 0 && std::llabs(along_step[keys_]) < std::llabs(step[keys_])));
   const bool rows = !along && same_indices;
-  const int64_t most = along ? kAlongColumns : kPiece, pieces = (columns.inner + most - 1) / most, width = std::min(most, columns.inner);
+  const int64_t most = along || (!rows && all > kTile) ? kTile : kPiece, pieces = (columns.inner + most - 1) / most, width = std::min(most, columns.inner);
   const int64_t stretch = ordered ? positions.inner : std::clamp<int64_t>(kPiece / width, 1, positions.inner);
   const int64_t stretches = (positions.inner + stretch - 1) / stretch, lots = ordered ? 1 : positions.rows * stretches;
   const int64_t units = columns.rows * pieces * lots;
