@@ -284,8 +284,12 @@ template <class F> bool for_each_part(const TensorView& whole, const TensorView&
   return true;
 }
 // The same bits, or NaN both.
-bool same_element(DType t, const void* a, const void* b) {
+bool same_element(DType t, const char* a, const char* b) {
   if (std::memcmp(a, b, byte_size(t)) == 0) return true;
+  if (is_complex(t)) {
+    const DType part = counterpart(t);
+    return same_element(part, a, b) && same_element(part, a + byte_size(part), b + byte_size(part));
+  }
   return (t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64) && std::isnan(testing::read_element(t, a)) && std::isnan(testing::read_element(t, b));
 }
 // Rows [first, first + count) of the whole alone. How many output tensors had rows to compare.

@@ -41,6 +41,11 @@ def normal(shape, seed=1):
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
 
 
+def numbers(shape, dtype, seed=1):
+    """Normal in both parts where the dtype is complex."""
+    return normal(shape, seed) + np.complex64(1j) * normal(shape, seed + 100) if dtype.startswith("c") else normal(shape, seed)
+
+
 class Name:
     def __init__(self, text):
         self.op, self.dtype, extents, *self.words = text.split("/")
@@ -55,7 +60,7 @@ class Name:
 
 # --- JAX: each returns a function without arguments that waits for its result
 def j(shape, dtype, seed=1, scale=1.0):
-    return jnp.asarray(normal(shape, seed) * scale, dtype=JAX_DTYPES[dtype])
+    return jnp.asarray(numbers(shape, dtype, seed) * scale, dtype=JAX_DTYPES[dtype])
 
 
 def jitted(f, *args):
@@ -66,7 +71,7 @@ def jitted(f, *args):
 def pulled_back(f, *args):
     """The backward alone: the forward's residuals are computed before."""
     y, back = jax.jit(lambda *a: jax.vjp(f, *a))(*args)
-    dy = jax.tree.map(lambda t: jnp.asarray(normal(t.shape, 9), dtype=t.dtype), y)
+    dy = jax.tree.map(lambda t: jnp.asarray(numbers(t.shape, str(t.dtype), 9), dtype=t.dtype), y)
     g = jax.jit(lambda b, d: b(d))
     return lambda: jax.block_until_ready(g(back, dy))
 
@@ -206,7 +211,7 @@ def jax_cross_entropy(n, run):
 
 
 UNARY = {"exp": "exp", "gelu": "gelu", "gelu_tanh": "gelu_tanh", "silu": "silu", "tanh": "tanh", "sigmoid": "sigmoid", "log": "log", "sqrt": "sqrt",
-         "relu": "relu", "neg": "negative", "abs": "abs"}
+         "relu": "relu", "neg": "negative", "abs": "abs", "conj": "conj", "angle": "angle", "square": "square", "sin": "sin", "sinh": "sinh", "asin": "arcsin"}
 
 
 def jax_unary(n, run):
@@ -216,7 +221,7 @@ def jax_unary(n, run):
 
 
 def jax_binary(n):
-    f = {"add": jnp.add, "sub": jnp.subtract, "mul": jnp.multiply, "div": jnp.divide}.get(n.words[0])
+    f = {"add": jnp.add, "sub": jnp.subtract, "mul": jnp.multiply, "div": jnp.divide, "pow": jnp.power}.get(n.words[0])
     return jitted(f, j(n.shape, n.dtype), j(n.shape, n.dtype, 2)) if f and len(n.words) == 1 else None
 
 
@@ -282,7 +287,8 @@ def numpy_elementwise(n, table):
     f = table.get(n.words[0] if n.words else "")
     if not f or len(n.words) != 1 or n.dtype not in NUMPY_DTYPES:
         return None
-    x, y, out = normal(n.shape).astype(NUMPY_DTYPES[n.dtype]), normal(n.shape, 2).astype(NUMPY_DTYPES[n.dtype]), np.empty(n.shape, NUMPY_DTYPES[n.dtype])
+    x, y = (numbers(n.shape, n.dtype, seed).astype(NUMPY_DTYPES[n.dtype]) for seed in (1, 2))
+    out = np.empty(n.shape, (f(x[:1], y[:1]) if f.nin == 2 else f(x[:1])).dtype)
     return (lambda: f(x, y, out=out)) if f.nin == 2 else (lambda: f(x, out=out))
 
 
@@ -327,12 +333,13 @@ def numpy_global_norm(n):
 
 NUMPY = {
     "reduce": numpy_reduction, "arg_reduce": numpy_reduction,
-    "gemm": numpy_gemm, "unary": lambda n: numpy_elementwise(n, {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "neg": np.negative, "abs": np.abs}),
-    "binary": lambda n: numpy_elementwise(n, {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}),
+    "gemm": numpy_gemm, "unary": lambda n: numpy_elementwise(n, {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "neg": np.negative, "abs": np.abs, "conj": np.conj,
+                                                        "square": np.square, "sin": np.sin, "sinh": np.sinh, "asin": np.arcsin, "reciprocal": np.reciprocal}),
+    "binary": lambda n: numpy_elementwise(n, {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power}),
     "rms_norm": numpy_rms_norm, "softmax": numpy_softmax, "embedding": numpy_embedding, "copy": numpy_transpose, "global_norm": numpy_global_norm,
 }
-NUMPY_DTYPES = {"f32": np.float32, "f64": np.float64}
-JAX_DTYPES = {} if jax is None else {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16}
+NUMPY_DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
+JAX_DTYPES = {} if jax is None else {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16, "c64": jnp.complex64}
 
 
 def served(dtype):

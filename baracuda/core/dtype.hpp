@@ -37,6 +37,11 @@ constexpr int bit_size(DType t) { return kDTypeFacts[size_t(t)].bits; }
 // Bytes of one element; 0 for the packed 4-bit types, whose views count pairs.
 constexpr size_t byte_size(DType t) { return size_t(kDTypeFacts[size_t(t)].bits) / 8; }
 constexpr bool is_floating(DType t) { return kDTypeFacts[size_t(t)].floating; }
+constexpr bool is_complex(DType t) { return kDTypeFacts[size_t(t)].complex; }
+// The complex dtype of a real one's numbers and the other way round: f32 and c64, f64 and c128; count for the others.
+constexpr DType counterpart(DType t) {
+  return t == DType::f32 ? DType::c64 : t == DType::f64 ? DType::c128 : t == DType::c64 ? DType::f32 : t == DType::c128 ? DType::f64 : DType::count;
+}
 
 template <class T> struct Element;
 #define BARACUDA_ELEMENT(T, TAG, ACC) \

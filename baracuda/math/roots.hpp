@@ -21,15 +21,29 @@ template <class V> BARACUDA_HD V cbrt(V x) {
   return copysign(where(a > 0, where(a < kInf, y, a), a), x);
 }
 
+// A power of two that takes a magnitude to where neither its square overflows nor that of a number half an ulp of it is lost.
+template <class V> struct Middle {
+  typename V::Mask big, tiny;
+  BARACUDA_HD explicit Middle(V most) : big(most > (V::kF32 ? 0x1p60 : 0x1p500)), tiny(most < (V::kF32 ? 0x1p-40 : 0x1p-400)) {}
+  BARACUDA_HD V pick(double of_big, double of_tiny, double otherwise = 1) const { return where(big, V(of_big), where(tiny, V(of_tiny), V(otherwise))); }
+  BARACUDA_HD V up() const { return V::kF32 ? pick(0x1p-70, 0x1p100) : pick(0x1p-600, 0x1p700); }
+  BARACUDA_HD V down() const { return V::kF32 ? pick(0x1p70, 0x1p-100) : pick(0x1p600, 0x1p-700); }
+  BARACUDA_HD V root_up() const { return V::kF32 ? pick(0x1p-35, 0x1p50) : pick(0x1p-300, 0x1p350); }
+  BARACUDA_HD V root_down() const { return V::kF32 ? pick(0x1p35, 0x1p-50) : pick(0x1p300, 0x1p-350); }
+  BARACUDA_HD V octaves() const { return V::kF32 ? pick(70, -100, 0) : pick(600, -700, 0); }  // log2 of down()
+};
+template <class V> BARACUDA_HD V larger_magnitude(V x, V y) { return where(x < y, y, x); }
+template <class V> BARACUDA_HD TwoWords<V> sum_of_squares(V u, V v) {  // u >= v >= 0, both in the middle
+  const V uu = u * u, vv = v * v, s = uu + vv;
+  return {s, ((uu - s) + vv) + (fma(u, u, -uu) + fma(v, v, -vv))};
+}
 // sqrt(a^2 + b^2) without overflow; hypot(inf, NaN) = inf.
 template <class V> BARACUDA_HD V hypot(V a, V b) {
-  const V x = abs(a), y = abs(b), most = where(x < y, y, x), least = where(x < y, x, y);
-  const auto big = most > (V::kF32 ? 0x1p60 : 0x1p500), tiny = most < (V::kF32 ? 0x1p-40 : 0x1p-400);
-  const V up = where(big, V(V::kF32 ? 0x1p-70 : 0x1p-600), where(tiny, V(V::kF32 ? 0x1p100 : 0x1p700), V(1)));
-  const V down = where(big, V(V::kF32 ? 0x1p70 : 0x1p600), where(tiny, V(V::kF32 ? 0x1p-100 : 0x1p-700), V(1)));
-  const V u = most * up, v = least * up, uu = u * u, vv = v * v, s = uu + vv;
-  const V low = ((uu - s) + vv) + (fma(u, u, -uu) + fma(v, v, -vv)), w = sqrt(s);
-  const V r = where(s == 0, V(0), (w + (fma(-w, w, s) + low) / (w + w)) * down);
+  const V x = abs(a), y = abs(b), most = larger_magnitude(x, y), least = where(x < y, x, y);
+  const Middle<V> range(most);
+  const V up = range.up();
+  const TwoWords<V> s = sum_of_squares(most * up, least * up);
+  const V w = sqrt(s.hi), r = where(s.hi == 0, V(0), (w + (fma(-w, w, s.hi) + s.lo) / (w + w)) * range.down());
   return where(x == kInf, x, where(y == kInf, y, r));
 }
 

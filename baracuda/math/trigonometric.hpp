@@ -37,6 +37,21 @@ template <class V> BARACUDA_HD V sinc_slope(V x) {
   return where(z < 0.25, x * p, where(abs(x) == kInf, V(0), far));
 }
 
+// sin(x) and cos(x), the bits of each, from one reduction; and what they round away.
+template <class V> BARACUDA_HD SineCosineParts<V> sin_cos_two(V x) {
+  const Quarter<V> q = reduce_quarter(x);
+  const SineCosineParts<V> p = sine_cosine_parts(q);
+  const V sine = p.sine.hi + p.sine.lo, sine_low = (p.sine.hi - sine) + p.sine.lo;
+  const V cosine = p.cosine.hi + p.cosine.lo, cosine_low = (p.cosine.hi - cosine) + p.cosine.lo;
+  const auto odd = (q.n & 1) != 0, below = (q.n & 2) != 0, left = ((q.n + 1) & 2) != 0;
+  const V s = where(odd, cosine, sine), s_low = where(odd, cosine_low, sine_low), c = where(odd, sine, cosine), c_low = where(odd, sine_low, cosine_low);
+  return {{where(x == 0, x, where(below, -s, s)), where(below, -s_low, s_low)}, {where(left, -c, c), where(left, -c_low, c_low)}};
+}
+template <class V> BARACUDA_HD SineCosine<V> sin_cos(V x) {
+  const SineCosineParts<V> t = sin_cos_two(x);
+  return {t.sine.hi, t.cosine.hi};
+}
+
 // (atan(t) - t) / t^3 over z = t^2 in [0, 1]
 template <class V> BARACUDA_HD V atan_poly(V z) {
   if constexpr (V::kF32)

@@ -8,10 +8,9 @@ namespace {
 using testing::run_plan;
 using testing::Tensor;
 
-constexpr std::string_view kComplex = "complex numbers: elementwise kinds are real";
+constexpr std::string_view kComplex = "complex numbers: the references here are of real ones, complex_test judges them";
 constexpr std::string_view kSelector = "not two cases and a bool: where is the choice of two";
 constexpr std::string_view kAway = "round half away from zero: round is half to even";
-bool is_complex(DType t) { return t == DType::c64 || t == DType::c128; }
 enum Traits {
   kPlain = 0,
   kSingular = 1,  // at 0: differences step relative to the input

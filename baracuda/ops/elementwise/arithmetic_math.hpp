@@ -111,5 +111,19 @@ template <> struct Unary<UnaryKind::rad2deg> : Functor1<kNothing> {
   template <class V> BARACUDA_HD V bwd(V dy, V, V) const { return dy * 0x1.ca5dc1a63c1f8p5; }
 };
 
+// Parts of a number that is real; those of complex ones: complex_math.hpp.
+template <> struct Unary<UnaryKind::sgn> : Unary<UnaryKind::sign> {};
+template <> struct Unary<UnaryKind::real> : Functor1<kNothing> {
+  static constexpr int types = kNumbers;
+  template <class V> BARACUDA_HD V fwd(V x) const { return x; }
+  template <class V> BARACUDA_HD V bwd(V dy, V, V) const { return dy; }
+};
+template <> struct Unary<UnaryKind::conj> : Unary<UnaryKind::real> {};
+template <> struct Unary<UnaryKind::imag> : Plain<1, 0> {};
+template <> struct Unary<UnaryKind::angle> : Functor1<kNothing> {  // of -0: 0
+  template <class V> BARACUDA_HD V fwd(V x) const { return where(x < 0, V(3.14159265358979323846), where(x == x, V(0), x)); }
+  template <class V> BARACUDA_HD V bwd(V, V, V) const { return 0; }
+};
+
 }  // namespace elementwise
 }  // namespace baracuda

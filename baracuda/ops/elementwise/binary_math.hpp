@@ -206,5 +206,9 @@ template <> struct Binary<BinaryKind::xlog1py> : Functor2<kA | kB, kA | kB> {  /
   }
 };
 
+// Of real operands a complex result: complex_math.hpp.
+template <> struct Binary<BinaryKind::complex> : Plain<2, 0> {};
+template <> struct Binary<BinaryKind::polar> : Plain<2, 0> {};
+
 }  // namespace elementwise
 }  // namespace baracuda

@@ -9,6 +9,19 @@ namespace {
 constexpr int64_t kMostChunks = 64, kFlush = 256;
 constexpr int64_t kTile = 8 * kMapBlock;  // columns added in one go at most: longer parts of rows come faster from memory
 
+// A complex number as it is stored and as it is summed.
+template <class T> struct Parts { T re, im; };
+struct ComplexSum {
+  double re = 0, im = 0;
+  ComplexSum() = default;
+  template <class T> explicit ComplexSum(Parts<T> x) : re(x.re), im(x.im) {}
+  ComplexSum& operator+=(ComplexSum x) { return re += x.re, im += x.im, *this; }
+};
+template <class T> struct Summed { using Value = Acc<T>; using Sum = double; };
+template <class T> struct Summed<Parts<T>> { using Value = Parts<T>; using Sum = ComplexSum; };
+template <class T> T stored(double sum) { return from_double<T>(sum); }
+template <class T> T stored(ComplexSum sum) { return {decltype(T::re)(sum.re), decltype(T::im)(sum.im)}; }
+
 // The axes in the order of the walk: kept axes, then summed ones, then, when `columns`, the kept axes that stood last.
 struct Arrangement {
   bool columns = false;
@@ -38,7 +51,7 @@ Arrangement arrange(const Shape& shape, const Shape& operand) {
   return a;
 }
 
-double fold(double (&acc)[kLanesOfSum]) {
+template <class A> A fold(A (&acc)[kLanesOfSum]) {
   for (int w = kLanesOfSum / 2; w; w /= 2)
     for (int l = 0; l < w; ++l) acc[l] += acc[l + w];
   return acc[0];
@@ -54,13 +67,21 @@ struct SumJob {
   double* partial;
 };
 template <class T> struct Sum : SumJob {
-  using W = Acc<T>;
+  using W = typename Summed<T>::Value;
+  using A = typename Summed<T>::Sum;
+  A* partials() const { return reinterpret_cast<A*>(partial); }
   const BroadcastSumKernels& kernels = BARACUDA_ISA_PICK(broadcast_sum_kernels);
 
-  void add_row(double* acc, const W* x, int64_t n) const { kernels.add_row[sizeof(W) == 8](acc, x, n); }
-  void add_lanes(double* acc, const W* x, int64_t n, int64_t phase) const { kernels.add_lanes[sizeof(W) == 8](acc, x, n, phase); }
+  void add_row(A* acc, const W* x, int64_t n) const {
+    if constexpr (std::is_same_v<A, double>) kernels.add_row[sizeof(W) == 8](acc, x, n);
+    else kernels.add_row[sizeof(W) == 16](reinterpret_cast<double*>(acc), x, 2 * n);
+  }
+  void add_lanes(A* acc, const W* x, int64_t n, int64_t phase) const {
+    if constexpr (std::is_same_v<A, double>) kernels.add_lanes[sizeof(W) == 8](acc, x, n, phase);
+    else for (int64_t i = 0; i < n; ++i) acc[(phase + i) % kLanesOfSum] += A(x[i]);
+  }
   struct Blocks {
-    alignas(64) char in[kMapOperands][kMapBlock * 8];
+    alignas(64) char in[kMapOperands][kMapBlock * 16];
     alignas(64) W out[3][kMapBlock];
   };
   const W* values(Blocks& b, int64_t i, int64_t n) const {
@@ -70,16 +91,16 @@ template <class T> struct Sum : SumJob {
     run(parameters, x, y, n);
     return b.out[which];
   }
-  void finish(int64_t chunk, int64_t first, const double* sums, int64_t n) const {
-    if (a.chunks > 1) std::copy(sums, sums + n, partial + chunk * a.kept + first);
+  void finish(int64_t chunk, int64_t first, const A* sums, int64_t n) const {
+    if (a.chunks > 1) std::copy(sums, sums + n, partials() + chunk * a.kept + first);
     else write(first, sums, n);
   }
-  void write(int64_t first, const double* sums, int64_t n) const {
+  void write(int64_t first, const A* sums, int64_t n) const {
     for (int64_t j = 0; j < n;) {
       T block[kMapBlock];
       const int64_t m = std::min(n - j, kMapBlock);
       T* at = static_cast<T*>(target.fetch(0, first + j, m, block, false));
-      for (int64_t i = 0; i < m; ++i) at[i] = from_double<T>(sums[j + i]);
+      for (int64_t i = 0; i < m; ++i) at[i] = stored<T>(sums[j + i]);
       target.put(0, first + j, m, at);
       j += m;
     }
@@ -87,11 +108,11 @@ template <class T> struct Sum : SumJob {
   // Columns [l, l + width) of outer index `outer`, summed indices [begin, end).
   void column_tile(int64_t outer, int64_t l, int64_t width, int64_t chunk) const {
     Blocks b;
-    double acc[kTile], total[kTile] = {};
+    A acc[kTile], total[kTile] = {};
     const int64_t begin = chunk * a.chunk, end = std::min(a.summed, begin + a.chunk);
     const int64_t rows_at_once = width == a.last ? std::max<int64_t>(1, kMapBlock / width) : 1;
     for (int64_t flush = begin; flush < end; flush += kFlush) {
-      std::fill(acc, acc + width, 0.0);
+      std::fill(acc, acc + width, A{});
       const int64_t stop = std::min(end, flush + kFlush);
       for (int64_t r = flush; r < stop;) {
         const int64_t rows = std::min(rows_at_once, stop - r), n = rows * width;
@@ -115,10 +136,10 @@ template <class T> struct Sum : SumJob {
   // One kept element, summed indices of one chunk.
   void row(int64_t k, int64_t chunk) const {
     Blocks b;
-    double total = 0;
+    A total{};
     const int64_t begin = chunk * a.chunk, end = std::min(a.summed, begin + a.chunk);
     for (int64_t flush = begin; flush < end; flush += kPiece) {
-      double acc[kLanesOfSum] = {};
+      A acc[kLanesOfSum] = {};
       const int64_t stop = std::min(end, flush + kPiece);
       for (int64_t r = flush; r < stop;) {
         const int64_t n = walk.stretch(k * a.summed + r, std::min(kMapBlock, stop - r));
@@ -132,15 +153,15 @@ template <class T> struct Sum : SumJob {
   // Short rows, several at once: kept elements [k, k + count), all of their summed indices.
   void short_rows(int64_t k, int64_t count) const {
     Blocks b;
-    double sums[kMapBlock] = {};
+    A sums[kMapBlock] = {};
     const int64_t at = k * a.summed, n = count * a.summed;
-    double acc[kLanesOfSum] = {};
+    A acc[kLanesOfSum] = {};
     for (int64_t done = 0; done < n;) {
       const int64_t m = walk.stretch(at + done, n - done);
       const W* v = values(b, at + done, m);
       for (int64_t i = 0; i < m;) {
         const int64_t r = (done + i) % a.summed, run_length = std::min(a.summed - r, m - i);
-        if (r == 0) std::fill(acc, acc + kLanesOfSum, 0.0);
+        if (r == 0) std::fill(acc, acc + kLanesOfSum, A{});
         add_lanes(acc, v + i, run_length, r);
         if (r + run_length == a.summed) sums[(done + i) / a.summed] = fold(acc);
         i += run_length;
@@ -172,10 +193,10 @@ template <class T> struct Sum : SumJob {
     if (a.chunks == 1) return;
     parallel_for(a.kept, 4096, threads, [&](int64_t begin, int64_t end, int) {
       for (int64_t k = begin; k < end; k += kMapBlock) {
-        double sums[kMapBlock] = {};
+        A sums[kMapBlock] = {};
         const int64_t n = std::min(kMapBlock, end - k);
         for (int64_t c = 0; c < a.chunks; ++c)
-          for (int64_t i = 0; i < n; ++i) sums[i] += partial[c * a.kept + k + i];
+          for (int64_t i = 0; i < n; ++i) sums[i] += partials()[c * a.kept + k + i];
         write(k, sums, n);
       }
     });
@@ -192,9 +213,9 @@ MapOperand broadcast_operand(const TensorView& v, const Shape& shape) {
   }
   return o;
 }
-int64_t broadcast_partials(const Shape& shape, const Shape& operand) {
+int64_t broadcast_partials(const Shape& shape, const Shape& operand, DType dtype) {
   const Arrangement a = arrange(shape, operand);
-  return a.chunks > 1 ? a.chunks * a.kept : 0;
+  return a.chunks > 1 ? a.chunks * a.kept * (is_complex(dtype) ? 2 : 1) : 0;
 }
 void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which, const TensorView& target, const MapKernel& run,
                    const double* parameters, double* partial, int threads) {
@@ -217,9 +238,13 @@ void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which
   MapWalk walk, to;
   walk.init(ordered, {inputs, in.size()}, {}, false);
   to.init(kept, {}, {&out, 1}, false);
-  static constexpr auto sums = by_dtype<void (*)(const SumJob&, int)>(Floating{}, []<class T>() {
-    return +[](const SumJob& job, int threads) { Sum<T>{job}.all(threads); };
-  });
+  using Run = void (*)(const SumJob&, int);
+  constexpr auto run_of = []<class T>() -> Run { return [](const SumJob& job, int threads) { Sum<T>{job}.all(threads); }; };
+  static constexpr ByDType<Run> sums = [run_of] {
+    ByDType<Run> table = by_dtype<Run>(Floating{}, run_of);
+    table[DType::c64] = run_of.operator()<Parts<float>>(), table[DType::c128] = run_of.operator()<Parts<double>>();
+    return table;
+  }();
   sums[target.dtype]({a, walk, to, int(in.size()), which, run, parameters, partial}, threads);
 }
 

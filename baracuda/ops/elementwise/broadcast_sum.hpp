@@ -9,8 +9,8 @@ namespace baracuda {
 
 // v as an operand of a map over `shape`, to which its own shape broadcasts.
 MapOperand broadcast_operand(const TensorView& v, const Shape& shape);
-// Doubles of scratch that sum_broadcast needs.
-int64_t broadcast_partials(const Shape& shape, const Shape& operand);
+// Doubles of scratch that sum_broadcast needs for a target of this dtype.
+int64_t broadcast_partials(const Shape& shape, const Shape& operand, DType dtype = DType::f32);
 // target[kept] = sum over the axes where `target` has extent 1 and shape has more. The map `run` has at most three
 // outputs, written in the accumulator of target's dtype; output `which` is summed.
 void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which, const TensorView& target, const MapKernel& run,

@@ -3,7 +3,7 @@
 #include <numeric>
 #include "baracuda/host/half_table.hpp"
 #include "baracuda/ops/elementwise/broadcast_sum.hpp"
-#include "baracuda/ops/elementwise/elementwise_cpu.hpp"
+#include "baracuda/ops/elementwise/complex_kinds.hpp"
 #include "baracuda/ops/elementwise/functor_math.hpp"
 
 namespace baracuda {
@@ -23,13 +23,18 @@ const ElementwiseEntry& entry(BinaryKind k) {
   int i = int(k);
   if (i < kBinaryArithmetic) return BARACUDA_ISA_PICK(binary_arithmetic_kernels).kind[i];
   if ((i -= kBinaryArithmetic) < kBinaryFunction) return BARACUDA_ISA_PICK(binary_function_kernels).kind[i];
-  return BARACUDA_ISA_PICK(binary_logic_kernels).kind[i - kBinaryFunction];
+  if ((i -= kBinaryFunction) < kBinaryLogic) return BARACUDA_ISA_PICK(binary_logic_kernels).kind[i];
+  return complex_entry(k);
 }
 const ElementwiseEntry& entry(TernaryKind k) { return BARACUDA_ISA_PICK(ternary_kernels).kind[int(k)]; }
+template <class Kind> const ElementwiseEntry& entry(Kind k, DType t) { return is_complex(t) ? complex_entry(k) : entry(k); }
 
 bool half(DType t) { return t == DType::f16 || t == DType::bf16; }
-bool takes(const ElementwiseEntry& e, DType t) { return e.forward[t] || (half(t) && e.forward[DType::f32]); }
-bool has_gradient(const ElementwiseEntry& e, DType t) { return e.backward[0] && (half(t) || t == DType::f32 || t == DType::f64); }
+bool takes(const ElementwiseEntry& e, DType t) { return e.forward[t] || (half(t) && e.forward[DType::f32] && !e.counterpart); }
+bool has_gradient(const ElementwiseEntry& e, DType t) { return e.backward[0] && (half(t) || t == DType::f32 || t == DType::f64 || is_complex(t)) && takes(e, t); }
+DType result_of(const ElementwiseEntry& e, DType t) {
+  return e.predicate ? DType::boolean : e.counterpart && counterpart(t) != DType::count ? counterpart(t) : t;
+}
 // A loop of f32 for halves: `read` inputs are converted, outputs too unless they have `out_bytes` other than 2.
 MapKernel through_f32(MapRun run, DType t, unsigned read, int inputs, int outputs, int out_bytes) {
   const HalfKernels& h = BARACUDA_ISA_PICK(half_kernels);
@@ -56,8 +61,8 @@ double largest(DType t) {
   return t == DType::f16 ? 65504 : t == DType::bf16 ? 0x1.fep127 : t == DType::f32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
 }
 template <class D> Problem problem(const D& d) {
-  Problem p{&entry(d.kind), enum_name(d.kind), d.dtype, 1, {}, {}, {d.dtype, d.dtype, d.dtype}, {}, {}};
-  p.result = p.e->predicate ? DType::boolean : d.dtype;
+  Problem p{&entry(d.kind, d.dtype), enum_name(d.kind), d.dtype, 1, {}, {}, {d.dtype, d.dtype, d.dtype}, {}, {}};
+  p.result = result_of(*p.e, d.dtype);
   for (int k = 0; k < 3; ++k) p.parameters[k] = parameter(d, k).value_or(p.e->defaults[k]);
   if constexpr (std::is_same_v<D, UnaryDescriptor>) {
     p.operand[0] = p.shape = d.shape;
@@ -110,7 +115,7 @@ template <class D> std::string refuse_forward(const D& d, const PlanPreference&)
 }
 template <class D> std::string refuse_backward(const D& d, const PlanPreference&) {
   if (has_gradient(d.kind, d.dtype)) return {};
-  return text("kind ", enum_name(d.kind), " has no gradient", entry(d.kind).backward[0] ? text(" in ", d.dtype) : std::string());
+  return text("kind ", enum_name(d.kind), " has no gradient", entry(d.kind).backward[0] || complex_entry(d.kind).backward[0] ? text(" in ", d.dtype) : std::string());
 }
 template <class D> PrecisionGuarantee guarantee(const D& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
@@ -174,7 +179,7 @@ Status check_backward(std::string_view op, const Problem& p, const TensorView& d
   for (int k = 0; k < p.operands; ++k) sums = sums || is_sum(p, k);
   struct Read { std::string_view name; const TensorView& v; bool needed; DType dtype; const Shape& shape; };
   const auto operand = [&](int k) { return Read{operand_name(p, k), *in[k < p.operands ? k : 0], (bits >> k & 1) != 0, p.operand_dtype[k], p.operand[k]}; };
-  const Read all[] = {{"dy", dy, true, p.dtype, p.shape}, operand(0), operand(1), operand(2), {"y", y, (bits & kY) != 0, p.dtype, p.shape}};
+  const Read all[] = {{"dy", dy, true, p.result, p.shape}, operand(0), operand(1), operand(2), {"y", y, (bits & kY) != 0, p.result, p.shape}};
   for (const Read& r : all) {
     if (!r.needed) continue;
     if (r.v.absent()) return invalid(op, text(r.name, " is missing: the gradient of ", p.kind, " reads it"));
@@ -202,7 +207,7 @@ Status check_backward(std::string_view op, const Problem& p, const TensorView& d
 void carve_sums(const Problem& p, Carver& c, double* (&partial)[3]) {
   constexpr std::string_view names[] = {"da partial sums", "db partial sums", "dc partial sums"};
   for (int k = 0; k < p.operands; ++k)
-    if (is_sum(p, k)) partial[k] = c.take<double>(names[k], broadcast_partials(p.shape, p.operand[k]));
+    if (is_sum(p, k)) partial[k] = c.take<double>(names[k], broadcast_partials(p.shape, p.operand[k], p.operand_dtype[k]));
 }
 template <class D> void carve_backward(const D& d, const void*, Carver& c) {
   double* partial[3];
@@ -220,7 +225,7 @@ Status run_backward(const Problem& p, const TensorView& dy, const TensorView* co
     if (!read || p.operand_dtype[k] == p.dtype) halves |= 2u << k;
   }
   x[1 + n] = bits & kY ? MapOperand::of(y) : x[0];
-  const MapRun run = p.e->backward[p.dtype == DType::f64];
+  const MapRun run = p.e->backward[p.dtype == DType::f64 || p.dtype == DType::c128];
   const auto kernel = [&](int out_bytes) { return half(p.dtype) ? through_f32(run, p.dtype, halves, n + 2, n, out_bytes) : MapKernel(run); };
   const std::span<const MapOperand> inputs(x, size_t(n) + 2);
   double* partial[3];
@@ -255,13 +260,16 @@ template <class Args> TensorView saved_y(const Args& a) {
 template <class Op> Status launch_forward(const Launch<Op>& l) {
   return run_forward(problem(l.desc), inputs(l.args).data(), l.args.y, l.state, l.threads);
 }
-// For the dtypes that any kind takes.
-template <class Op> ByDType<Launcher<Op>> forward_launch() {
+template <class Op> Status launch_backward(const Launch<Op>& l) {
+  return run_backward(problem(l.desc), l.args.dy, inputs(l.args).data(), saved_y(l.args), gradients(l.args).data(), l.carver(), l.state, l.threads);
+}
+// For the dtypes that any kind is `in`.
+template <class Op> ByDType<Launcher<Op>> launch_where(bool (*in)(const ElementwiseEntry&, DType), Launcher<Op> launch) {
   ByDType<Launcher<Op>> table;
   using Kind = decltype(typename Op::Descriptor{}.kind);
   for (size_t k = 0; k < enum_names(Kind{}).size(); ++k)
     for (size_t t = 0; t < kDTypes; ++t)
-      if (takes(Kind(k), DType(t))) table[DType(t)] = launch_forward<Op>;
+      if (in(entry(Kind(k), DType(t)), DType(t))) table[DType(t)] = launch;
   return table;
 }
 template <class Op> Result<PlanState> prepare(const Stream&, const typename Op::Descriptor& d, const PlanPreference&) {
@@ -270,7 +278,7 @@ template <class Op> Result<PlanState> prepare(const Stream&, const typename Op::
 }
 template <class Op> std::span<const Kernel<Op>> forward_list(std::string_view row) {
   static const Kernel<Op> list[] = {{.name = row,
-                                     .launch = forward_launch<Op>(),
+                                     .launch = launch_where<Op>(takes, launch_forward<Op>),
                                      .guarantee = guarantee<typename Op::Descriptor>,
                                      .refuse = refuse_forward<typename Op::Descriptor>,
                                      .prepare = prepare<Op>}};
@@ -278,10 +286,7 @@ template <class Op> std::span<const Kernel<Op>> forward_list(std::string_view ro
 }
 template <class Op> std::span<const Kernel<Op>> backward_list(std::string_view row) {
   static const Kernel<Op> list[] = {{.name = row,
-                                     .launch = launch_all<Op>(Floating{}, [](const Launch<Op>& l) {
-                                       return run_backward(problem(l.desc), l.args.dy, inputs(l.args).data(), saved_y(l.args),
-                                                           gradients(l.args).data(), l.carver(), l.state, l.threads);
-                                     }),
+                                     .launch = launch_where<Op>(has_gradient, launch_backward<Op>),
                                      .guarantee = guarantee<typename Op::Descriptor>,
                                      .refuse = refuse_backward<typename Op::Descriptor>,
                                      .carve = carve_backward<typename Op::Descriptor>,
@@ -298,17 +303,17 @@ template <class Op> Status check_backward(const typename Op::Descriptor& d, cons
 }  // namespace
 
 #define BARACUDA_QUERIES(Kind)                                                                             \
-  bool takes(Kind k, DType t) { return takes(entry(k), t); }                                               \
-  bool has_gradient(Kind k, DType t) { return has_gradient(entry(k), t); }
+  bool takes(Kind k, DType t) { return takes(entry(k, t), t); }                                            \
+  bool has_gradient(Kind k, DType t) { return has_gradient(entry(k, t), t); }
 BARACUDA_QUERIES(UnaryKind)
 BARACUDA_QUERIES(BinaryKind)
 BARACUDA_QUERIES(TernaryKind)
 #undef BARACUDA_QUERIES
-DType result_dtype(UnaryKind k, DType t) { return entry(k).predicate ? DType::boolean : t; }
-DType result_dtype(BinaryKind k, DType t) { return entry(k).predicate ? DType::boolean : t; }
-SavedTensors saved_tensors(UnaryKind k) { const int r = entry(k).reads[0]; return {(r & 1) != 0, (r & kY) != 0}; }
-SavedPair saved_for_da(BinaryKind k) { const int r = entry(k).reads[0]; return {(r & 1) != 0, (r & 2) != 0, (r & kY) != 0}; }
-SavedPair saved_for_db(BinaryKind k) { const int r = entry(k).reads[1]; return {(r & 1) != 0, (r & 2) != 0, (r & kY) != 0}; }
+DType result_dtype(UnaryKind k, DType t) { return result_of(entry(k, t), t); }
+DType result_dtype(BinaryKind k, DType t) { return result_of(entry(k, t), t); }
+SavedTensors saved_tensors(UnaryKind k, DType t) { const int r = entry(k, t).reads[0]; return {(r & 1) != 0, (r & kY) != 0}; }
+SavedPair saved_for_da(BinaryKind k, DType t) { const int r = entry(k, t).reads[0]; return {(r & 1) != 0, (r & 2) != 0, (r & kY) != 0}; }
+SavedPair saved_for_db(BinaryKind k, DType t) { const int r = entry(k, t).reads[1]; return {(r & 1) != 0, (r & 2) != 0, (r & kY) != 0}; }
 SavedTriple saved_for(TernaryKind k, int operand) {
   const int r = entry(k).reads[operand];
   return {(r & 1) != 0, (r & 2) != 0, (r & 4) != 0, (r & kY) != 0};

@@ -2,10 +2,11 @@
 // Elementwise ops of one, two and three tensors, and their gradients. A kind is one functor in the _math.hpp of its group and
 // one name in elementwise_kinds.hpp; loops, strides, broadcasting, dtypes and the gradient check are the same for all.
 //
-// Dtypes: the descriptor's dtype is that of every tensor, except that predicates and comparisons give bool (result_dtype says
-// which), `where` has a bool a and takes any dtype, and gradients exist for f16 bf16 f32 f64. f16 bf16 f32 f64 for every kind
+// Dtypes: the descriptor's dtype is that of the operands, and of the result unless result_dtype says otherwise; `where` has a
+// bool a and takes any dtype, and gradients exist for f16 bf16 f32 f64 c64 c128. f16 bf16 f32 f64 for every kind
 // that is not bitwise; i8 to u64 for kinds that are exact on integers, bool for logic, comparisons, where, add (or), mul
-// (and), maximum, minimum. select refuses the rest by name, and the gradient of a kind without one.
+// (and), maximum, minimum; c64 and c128 for the kinds of complex.md. select refuses the rest by name, and the gradient of a kind
+// without one.
 // Integers wrap. Division by zero does not trap: quotient -1 (all ones), remainder the dividend; min / -1 = min. Shifts by the
 // width or more, or by a negative count, give 0 (-1 for a negative number to the right, 0 in shift_right_logical). pow with a
 // negative exponent is cut to 0 unless |a| = 1.
@@ -18,7 +19,7 @@
 // gradients are kept in f64 and added in an order that depends on the shapes alone.
 // Gradients at kinks: relu and abs 0 at 0; hardtanh, relu6, hardsigmoid 0 at their bounds, clamp and clamp_min pass there;
 // maximum and minimum give half to each of two equal values, fmax and fmin the whole to the first; where one operand of
-// maximum is NaN both get it; atan2 and hypot 0 at the origin; pow does not move with a where b = 0, nor with b where a = 0
+// maximum is NaN both get it; atan2, hypot and complex abs, angle and sgn 0 at the origin; pow does not move with a where b = 0, nor with b where a = 0
 // and b >= 0; steps (floor, sign, div_trunc ...) 0.
 // Workspace: none; for gradients of broadcast operands partial sums. Guarantee: deterministic, batch invariant (maps).
 #include <optional>
@@ -30,13 +31,14 @@ namespace baracuda {
 
 // What a gradient reads besides dy. Tensors that it does not read may be absent.
 struct SavedTensors { bool x, y; };
-SavedTensors saved_tensors(UnaryKind);
+SavedTensors saved_tensors(UnaryKind, DType = DType::f32);
 struct SavedPair { bool a, b, y; };
-SavedPair saved_for_da(BinaryKind);
-SavedPair saved_for_db(BinaryKind);
+SavedPair saved_for_da(BinaryKind, DType = DType::f32);
+SavedPair saved_for_db(BinaryKind, DType = DType::f32);
 struct SavedTriple { bool a, b, c, y; };
 SavedTriple saved_for(TernaryKind, int operand);
-// The dtype of y: bool for predicates, else the operands'.
+// The dtype of y: bool for predicates, the real dtype for abs, angle, real and imag of complex numbers, the complex one for
+// `complex` and `polar`, else the operands'.
 DType result_dtype(UnaryKind, DType);
 DType result_dtype(BinaryKind, DType);
 // Whether the kind takes the dtype, and whether it has a gradient in it.
@@ -55,7 +57,7 @@ struct UnaryDescriptor {
   Shape shape;
   std::optional<double> alpha, beta, gamma;
   static constexpr auto fields() {
-    return std::tuple(field("kind", &UnaryDescriptor::kind, "function"), field("dtype", &UnaryDescriptor::dtype, "of x, dy, dx"),
+    return std::tuple(field("kind", &UnaryDescriptor::kind, "function"), field("dtype", &UnaryDescriptor::dtype, "of x and dx"),
                       field("shape", &UnaryDescriptor::shape, "of every tensor"),
                       field("alpha", &UnaryDescriptor::alpha, "first parameter of the kind"),
                       field("beta", &UnaryDescriptor::beta, "second parameter of the kind"),
@@ -107,7 +109,7 @@ struct Unary {
 };
 using UnaryPlan = Plan<Unary>;
 
-// dx = dy f'(x), from x or y as saved_tensors(kind) says.
+// dx = dy f'(x), from x or y as saved_tensors(kind) says; of complex numbers dy conj(f'(x)), PyTorch's convention.
 struct UnaryBackward {
   static constexpr std::string_view name = "unary_backward", category = "elementwise", summary = "gradient of unary";
   using Descriptor = UnaryDescriptor;

@@ -9,13 +9,14 @@ namespace baracuda {
 
 struct ElementwiseEntry {
   ByDType<MapRun> forward;  // x... -> y. f16 and bf16 without a loop go through the one of f32
-  MapRun backward[2];       // dy x... y -> dx..., in f32 and f64; null: no gradient
+  MapRun backward[2];       // dy x... y -> dx..., in f32 and f64 (c64 and c128); null: no gradient
   int reads[3];             // by the gradient of each operand, as bits: 1 first operand, 2 second, 4 third, 8 y
   int parameters, rule;     // how many of alpha, beta, gamma; what alpha must be (Rule)
   double defaults[3];
   bool predicate;           // y is bool
   bool sloped;              // dx = dy slope(x)
   bool looked_up = false;   // results for halves are worth a table
+  bool counterpart = false; // y is real where the operands are complex, and complex where they are real
 };
 template <int N> struct ElementwiseTable { ElementwiseEntry kind[N]; };
 #define BARACUDA_ONE(k) +1
@@ -34,6 +35,7 @@ BARACUDA_ISA_TABLE(ElementwiseTable<kBinaryArithmetic>, binary_arithmetic_kernel
 BARACUDA_ISA_TABLE(ElementwiseTable<kBinaryFunction>, binary_function_kernels)
 BARACUDA_ISA_TABLE(ElementwiseTable<kBinaryLogic>, binary_logic_kernels)
 BARACUDA_ISA_TABLE(ElementwiseTable<kTernaryKinds>, ternary_kernels)
+BARACUDA_ISA_TABLE(ElementwiseEntry, where_complex)
 
 struct HalfKernels {  // 0: f16, 1: bf16
   void (*widen[2])(const void* half, float* to, int64_t n);

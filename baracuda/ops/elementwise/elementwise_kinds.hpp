@@ -9,7 +9,8 @@ namespace baracuda {
 
 #define BARACUDA_UNARY_ARITHMETIC(X)                                                                                   \
   X(neg) X(abs) X(square) X(cube) X(sqrt) X(rsqrt) X(reciprocal) X(scale) X(affine) X(sign) X(step) X(floor) X(ceil)   \
-  X(round) X(trunc) X(frac) X(relu) X(clamp) X(nan_to_num) X(deg2rad) X(rad2deg)
+  X(round) X(trunc) X(frac) X(relu) X(clamp) X(nan_to_num) X(deg2rad) X(rad2deg)                                       \
+  X(sgn) X(real) X(imag) X(conj) X(angle)
 #define BARACUDA_UNARY_FUNCTION(X)                                                                                     \
   X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sigmoid) X(logit) X(erf) X(erfc) X(cbrt) X(pow_scalar)    \
   X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh)
@@ -21,7 +22,7 @@ namespace baracuda {
   X(sinc) X(lgamma) X(digamma) X(erfinv) X(ndtr) X(ndtri) X(log_ndtr) X(i0) X(i0e) X(i1) X(i1e) X(entr) X(log1mexp)
 #define BARACUDA_UNARY_LOGIC(X)                                                                                        \
   X(logical_not) X(isnan) X(isinf) X(isfinite) X(isposinf) X(isneginf) X(signbit) X(bitwise_not) X(population_count)   \
-  X(clz) X(ctz)
+  X(clz) X(ctz) X(isreal)
 #define BARACUDA_UNARY_KINDS(X)                                                                                        \
   BARACUDA_UNARY_ARITHMETIC(X) BARACUDA_UNARY_FUNCTION(X) BARACUDA_UNARY_ACTIVATION(X) BARACUDA_UNARY_SPECIAL(X)       \
   BARACUDA_UNARY_LOGIC(X)
@@ -35,7 +36,9 @@ namespace baracuda {
   X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(isclose) X(logical_and) X(logical_or) X(logical_xor) X(bitwise_and)            \
   X(bitwise_or) X(bitwise_xor) X(bitwise_left_shift) X(bitwise_right_shift)                  \
   X(shift_right_logical) X(mulhi) X(gcd) X(lcm)
-#define BARACUDA_BINARY_KINDS(X) BARACUDA_BINARY_ARITHMETIC(X) BARACUDA_BINARY_FUNCTION(X) BARACUDA_BINARY_LOGIC(X)
+#define BARACUDA_BINARY_MAKE_COMPLEX(X) X(complex) X(polar)
+#define BARACUDA_BINARY_KINDS(X)                                                                                       \
+  BARACUDA_BINARY_ARITHMETIC(X) BARACUDA_BINARY_FUNCTION(X) BARACUDA_BINARY_LOGIC(X) BARACUDA_BINARY_MAKE_COMPLEX(X)
 
 #define BARACUDA_TERNARY_KINDS(X) X(where) X(clamp) X(lerp) X(addcmul) X(addcdiv) X(fma)
 

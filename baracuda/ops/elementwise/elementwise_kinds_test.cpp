@@ -83,14 +83,15 @@ template <class T> bool want_unary(UnaryKind k, Wide x, Wide& y) {
     case UnaryKind::square: y = wrapped<T>(x * x); return true;
     case UnaryKind::cube: y = wrapped<T>(wrapped<T>(x * x) * x); return true;
     case UnaryKind::pow_scalar: y = wrapped<T>(x * x); return true;  // 2.5 is cut to 2
-    case UnaryKind::sign: y = x > 0 ? 1 : x < 0 ? -1 : 0; return true;
+    case UnaryKind::sign: case UnaryKind::sgn: y = x > 0 ? 1 : x < 0 ? -1 : 0; return true;
+    case UnaryKind::real: case UnaryKind::conj: y = x; return true;
     case UnaryKind::step: y = x > 0; return true;
     case UnaryKind::relu: y = x > 0 ? x : 0; return true;
     case UnaryKind::clamp: y = x < 0 ? 0 : x > 1 ? 1 : x; return true;  // of [-0.75, 1.25], cut towards zero
     case UnaryKind::floor: case UnaryKind::ceil: case UnaryKind::round: case UnaryKind::trunc: y = x; return true;
     case UnaryKind::logical_not: y = x == 0; return true;
     case UnaryKind::isnan: case UnaryKind::isinf: case UnaryKind::isposinf: case UnaryKind::isneginf: y = 0; return true;
-    case UnaryKind::isfinite: y = 1; return true;
+    case UnaryKind::isfinite: case UnaryKind::isreal: y = 1; return true;
     case UnaryKind::signbit: y = x < 0; return true;
     case UnaryKind::bitwise_not: y = wrapped<T>(~x); return true;
     case UnaryKind::population_count: y = std::popcount(u); return true;

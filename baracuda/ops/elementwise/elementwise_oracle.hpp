@@ -64,7 +64,9 @@ template <class L> L oracle(UnaryKind k, L x, const Parameters& p) {
     case UnaryKind::reciprocal: return 1 / x;
     case UnaryKind::scale: return alpha * x;
     case UnaryKind::affine: return alpha * x + beta;
-    case UnaryKind::sign: return x > 0 ? 1 : x < 0 ? -1 : x;
+    case UnaryKind::sign: case UnaryKind::sgn: return x > 0 ? 1 : x < 0 ? -1 : x;
+    case UnaryKind::real: case UnaryKind::conj: return x;
+    case UnaryKind::angle: return nan ? x : x < 0 ? pi : 0;
     case UnaryKind::step: return x > 0 ? 1 : 0;
     case UnaryKind::floor: return std::floor(x);
     case UnaryKind::ceil: return std::ceil(x);
@@ -154,6 +156,8 @@ template <class L> L oracle(UnaryKind k, L x, const Parameters& p) {
     case UnaryKind::isposinf: return std::isinf(x) && x > 0;
     case UnaryKind::isneginf: return std::isinf(x) && x < 0;
     case UnaryKind::signbit: return std::signbit(x);
+    case UnaryKind::isreal: return 1;
+    case UnaryKind::imag: break;  // of complex numbers
     case UnaryKind::bitwise_not: case UnaryKind::population_count: case UnaryKind::clz: case UnaryKind::ctz: break;  // of integers
   }
   return NAN;
@@ -162,7 +166,7 @@ template <class L> L oracle(UnaryKind k, L x, const Parameters& p) {
 struct UlpBound { double f32, f64; };
 inline UlpBound ulp_bound(UnaryKind k) {
   switch (k) {
-    case UnaryKind::sqrt: case UnaryKind::square: case UnaryKind::reciprocal: case UnaryKind::scale: case UnaryKind::affine: case UnaryKind::leaky_relu: case UnaryKind::relu_squared: case UnaryKind::softshrink: return {0.5, 0.5};
+    case UnaryKind::angle: case UnaryKind::sqrt: case UnaryKind::square: case UnaryKind::reciprocal: case UnaryKind::scale: case UnaryKind::affine: case UnaryKind::leaky_relu: case UnaryKind::relu_squared: case UnaryKind::softshrink: return {0.5, 0.5};
     case UnaryKind::cube: return {1.3, 1.3};
     case UnaryKind::rsqrt: return {1.5, 1.5};
     case UnaryKind::deg2rad: return {0.64, 0.66};
@@ -274,7 +278,8 @@ template <class L> L oracle(BinaryKind k, L a, L b, const Parameters& p) {
     case BinaryKind::logical_or: return a != 0 || b != 0;
     case BinaryKind::logical_xor: return (a != 0) != (b != 0);
     case BinaryKind::nextafter: case BinaryKind::bitwise_and: case BinaryKind::bitwise_or: case BinaryKind::bitwise_xor:
-    case BinaryKind::bitwise_left_shift: case BinaryKind::bitwise_right_shift: case BinaryKind::shift_right_logical: case BinaryKind::mulhi: case BinaryKind::gcd: case BinaryKind::lcm: break;  // by other tests
+    case BinaryKind::bitwise_left_shift: case BinaryKind::bitwise_right_shift: case BinaryKind::shift_right_logical: case BinaryKind::mulhi: case BinaryKind::gcd: case BinaryKind::lcm:
+    case BinaryKind::complex: case BinaryKind::polar: break;  // by other tests
   }
   return NAN;
 }

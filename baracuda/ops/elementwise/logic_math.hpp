@@ -26,6 +26,9 @@ template <> struct Unary<UnaryKind::isposinf> : Predicate<1, kNumbers> {
 template <> struct Unary<UnaryKind::isneginf> : Predicate<1, kNumbers> {
   template <class V> BARACUDA_HD auto test(V x) const { return mask_not(finite(x)) & (x < V(0)); }
 };
+template <> struct Unary<UnaryKind::isreal> : Predicate<1, kNumbers> {
+  template <class V> BARACUDA_HD auto test(V x) const { return (x == x) | (x != x); }
+};
 template <> struct Unary<UnaryKind::signbit> : Predicate<1, kNumbers> {
   template <class V> BARACUDA_HD auto test(V x) const { return sign_bit(x); }
 };

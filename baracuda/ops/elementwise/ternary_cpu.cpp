@@ -24,12 +24,12 @@ template <class T> void map_where_backward(const double*, const void* const* in,
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const T g = dy[i];
-    db[i] = a[i] ? g : T(0), dc[i] = a[i] ? T(0) : g;
+    db[i] = a[i] ? g : T{}, dc[i] = a[i] ? T{} : g;
   }
 }
-constexpr ElementwiseEntry where_entry() {
+template <class Single, class Double> constexpr ElementwiseEntry where_entry() {
   using Op = elementwise::Ternary<TernaryKind::where>;
-  ElementwiseEntry e{{}, {&map_where_backward<float>, &map_where_backward<double>}, {Op::reads, Op::reads_b, Op::reads_c}, 0, Op::rule, {1, 1, 1}, false};
+  ElementwiseEntry e{{}, {&map_where_backward<Single>, &map_where_backward<Double>}, {Op::reads, Op::reads_b, Op::reads_c}, 0, Op::rule, {1, 1, 1}, false};
   for (int t = 0; t < int(kDTypes); ++t) {
     const size_t bytes = byte_size(DType(t));
     e.forward[DType(t)] = bytes == 1 ? &map_where<uint8_t> : bytes == 2 ? &map_where<uint16_t> : bytes == 4 ? &map_where<uint32_t> : bytes == 8 ? &map_where<uint64_t>
@@ -38,7 +38,7 @@ constexpr ElementwiseEntry where_entry() {
   return e;
 }
 template <TernaryKind K> constexpr ElementwiseEntry kind_entry() {
-  if constexpr (K == TernaryKind::where) return where_entry();
+  if constexpr (K == TernaryKind::where) return where_entry<float, double>();
   else return entry<elementwise::Ternary<K>>();
 }
 #define BARACUDA_ENTRY(k) kind_entry<TernaryKind::k>(),
@@ -46,5 +46,6 @@ constexpr ElementwiseEntry entries[] = {BARACUDA_TERNARY_KINDS(BARACUDA_ENTRY)};
 #undef BARACUDA_ENTRY
 }  // namespace
 extern constexpr ElementwiseTable<kTernaryKinds> ternary_kernels = table(entries);
+extern constexpr ElementwiseEntry where_complex = where_entry<uint64_t, Wide>();
 }  // namespace BARACUDA_ISA
 }  // namespace baracuda

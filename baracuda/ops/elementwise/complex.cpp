@@ -1,0 +1,40 @@
+#include "baracuda/ops/elementwise/complex_kinds.hpp"
+
+namespace baracuda {
+namespace {
+
+constexpr ElementwiseEntry kNone{};
+// Where each kind stands in the list of its table; -1: not there.
+template <class Kind, size_t N> constexpr auto places(const Kind (&list)[N]) {
+  std::array<int8_t, enum_names(Kind{}).size()> at{};
+  at.fill(-1);
+  for (size_t i = 0; i < N; ++i) at[size_t(list[i])] = int8_t(i);
+  return at;
+}
+#define BARACUDA_UNARY(k) UnaryKind::k,
+#define BARACUDA_BINARY(k) BinaryKind::k,
+constexpr UnaryKind kUnaryList[] = {BARACUDA_COMPLEX_ARITHMETIC(BARACUDA_UNARY) BARACUDA_COMPLEX_FUNCTION(BARACUDA_UNARY) BARACUDA_COMPLEX_INVERSE(BARACUDA_UNARY)};
+constexpr BinaryKind kBinaryList[] = {BARACUDA_COMPLEX_BINARY(BARACUDA_BINARY)};
+#undef BARACUDA_UNARY
+#undef BARACUDA_BINARY
+constexpr auto kUnaryPlace = places(kUnaryList);
+constexpr auto kBinaryPlace = places(kBinaryList);
+
+}  // namespace
+
+const ElementwiseEntry& complex_entry(UnaryKind k) {
+  int i = kUnaryPlace[size_t(k)];
+  if (i < 0) return kNone;
+  if (i < kComplexArithmetic) return BARACUDA_ISA_PICK(complex_arithmetic_kernels).kind[i];
+  if ((i -= kComplexArithmetic) < kComplexFunction) return BARACUDA_ISA_PICK(complex_function_kernels).kind[i];
+  return BARACUDA_ISA_PICK(complex_inverse_kernels).kind[i - kComplexFunction];
+}
+const ElementwiseEntry& complex_entry(BinaryKind k) {
+  const int i = kBinaryPlace[size_t(k)];
+  return i < 0 ? kNone : BARACUDA_ISA_PICK(complex_binary_kernels).kind[i];
+}
+const ElementwiseEntry& complex_entry(TernaryKind k) {  // `where` moves values as they are
+  return k == TernaryKind::where ? BARACUDA_ISA_PICK(where_complex) : kNone;
+}
+
+}  // namespace baracuda

@@ -1,0 +1,29 @@
+#pragma once
+// The kinds that take c64 and c128, by unit: a name here and a functor in complex_math.hpp make one. The descriptor's dtype is
+// c64 or c128, except that `complex` and `polar` make them of f32 and f64.
+#include "baracuda/ops/elementwise/elementwise_cpu.hpp"
+
+namespace baracuda {
+
+#define BARACUDA_COMPLEX_ARITHMETIC(X)                                                                                 \
+  X(neg) X(abs) X(square) X(sqrt) X(reciprocal) X(sgn) X(real) X(imag) X(conj) X(angle) X(logical_not) X(isnan)        \
+  X(isinf) X(isfinite) X(isreal)
+#define BARACUDA_COMPLEX_FUNCTION(X) X(exp) X(log) X(sin) X(cos) X(tan) X(sinh) X(cosh) X(tanh)
+#define BARACUDA_COMPLEX_INVERSE(X) X(asin) X(acos) X(atan) X(asinh) X(acosh) X(atanh)
+#define BARACUDA_COMPLEX_BINARY(X) X(add) X(sub) X(mul) X(div) X(pow) X(eq) X(ne) X(complex) X(polar)
+
+#define BARACUDA_ONE(k) +1
+inline constexpr int kComplexArithmetic = 0 BARACUDA_COMPLEX_ARITHMETIC(BARACUDA_ONE), kComplexFunction = 0 BARACUDA_COMPLEX_FUNCTION(BARACUDA_ONE);
+inline constexpr int kComplexInverse = 0 BARACUDA_COMPLEX_INVERSE(BARACUDA_ONE), kComplexBinary = 0 BARACUDA_COMPLEX_BINARY(BARACUDA_ONE);
+#undef BARACUDA_ONE
+BARACUDA_ISA_TABLE(ElementwiseTable<kComplexArithmetic>, complex_arithmetic_kernels)
+BARACUDA_ISA_TABLE(ElementwiseTable<kComplexFunction>, complex_function_kernels)
+BARACUDA_ISA_TABLE(ElementwiseTable<kComplexInverse>, complex_inverse_kernels)
+BARACUDA_ISA_TABLE(ElementwiseTable<kComplexBinary>, complex_binary_kernels)
+
+// What a kind does with complex operands, or makes of real ones; an empty entry for a kind that does neither.
+const ElementwiseEntry& complex_entry(UnaryKind);
+const ElementwiseEntry& complex_entry(BinaryKind);
+const ElementwiseEntry& complex_entry(TernaryKind);
+
+}  // namespace baracuda

@@ -1,0 +1,159 @@
+#pragma once
+// Expands a complex functor into its entry, for the instruction-set units: a vector of real and one of imaginary parts, taken
+// apart and joined in registers. 2 sizeof(T) bytes per complex stream and element; the floor is memory bandwidth.
+#include <utility>
+#include "baracuda/ops/elementwise/complex_kinds.hpp"
+#include "baracuda/ops/elementwise/complex_math.hpp"
+#include "baracuda/ops/elementwise/map_cpu.hpp"
+
+namespace baracuda::inline BARACUDA_ISA {
+namespace {
+
+// Lane i of the result is lane From(i) of the 2 N lanes of a and b.
+template <class T, int N, class From, size_t... I> BARACUDA_HD Raw<T, N> shuffled(Raw<T, N> a, Raw<T, N> b, From, std::index_sequence<I...>) {
+  return __builtin_shufflevector(a, b, From::of(int(I), N)...);
+}
+struct Even { static constexpr int of(int i, int) { return 2 * i; } };
+struct Odd { static constexpr int of(int i, int) { return 2 * i + 1; } };
+struct LowPairs { static constexpr int of(int i, int n) { return i / 2 + i % 2 * n; } };
+struct HighPairs { static constexpr int of(int i, int n) { return n / 2 + i / 2 + i % 2 * n; } };
+template <int N, class T> BARACUDA_HD Complex<Pack<T, N>> load_complex(const T* p) {
+  using V = Pack<T, N>;
+  if constexpr (N == 1) return {V::of(p[0]), V::of(p[1])};
+  else {
+    const V a = load<N>(p), b = load<N>(p + N);
+    return {V::of(shuffled<T, N>(a.v, b.v, Even{}, std::make_index_sequence<N>{})), V::of(shuffled<T, N>(a.v, b.v, Odd{}, std::make_index_sequence<N>{}))};
+  }
+}
+template <class T, int N> BARACUDA_HD void store_complex(T* p, Complex<Pack<T, N>> x) {
+  using V = Pack<T, N>;
+  if constexpr (N == 1) p[0] = x.re.v, p[1] = x.im.v;
+  else {
+    store<T, N>(p, V::of(shuffled<T, N>(x.re.v, x.im.v, LowPairs{}, std::make_index_sequence<N>{})));
+    store<T, N>(p + N, V::of(shuffled<T, N>(x.re.v, x.im.v, HighPairs{}, std::make_index_sequence<N>{})));
+  }
+}
+
+template <class C> inline constexpr bool kIsComplex = false;
+template <class V> inline constexpr bool kIsComplex<Complex<V>> = true;
+// Every stream of the loops is complex; of one that is real in memory only the real part is moved.
+template <bool complex, int N, class T> BARACUDA_HD Complex<Pack<T, N>> load_either(const T* p) {
+  if constexpr (complex) return load_complex<N>(p);
+  else return {load<N>(p), 0};
+}
+template <bool complex, class T, int N> BARACUDA_HD void store_either(T* p, Complex<Pack<T, N>> x) {
+  if constexpr (complex) store_complex<T, N>(p, x);
+  else store<T, N>(p, x.re);
+}
+template <bool complex, class C> BARACUDA_HD auto either(C x) {
+  if constexpr (complex) return x;
+  else return x.re;
+}
+template <class V> BARACUDA_HD Complex<V> as_complex(V x) { return {x, 0}; }
+template <class V> BARACUDA_HD Complex<V> as_complex(Complex<V> x) { return x; }
+
+template <class Op, class T> struct ComplexShape {  // which streams are complex
+  using V = Pack<T, kLanes<T>>;
+  static constexpr bool operands = !requires(Op op, V v) { op.fwd(v, v).re; };
+  static constexpr bool result = [] {
+    if constexpr (Op::predicate) return false;
+    else if constexpr (Op::inputs == 1) return kIsComplex<decltype(std::declval<Op>().fwd(Complex<V>{}))>;
+    else return true;
+  }();
+};
+template <class Op, class T> struct ComplexForward : Op {
+  static constexpr int in = Op::inputs, out = 1;
+  static constexpr bool reads_complex(int) { return ComplexShape<Op, T>::operands; }
+  static constexpr bool writes_complex = ComplexShape<Op, T>::result;
+  static constexpr bool needs(int) { return true; }
+  template <class C> BARACUDA_HD auto value(const C* x) const {
+    constexpr bool z = ComplexShape<Op, T>::operands;
+    if constexpr (Op::predicate && in == 1) return this->test(x[0]);
+    else if constexpr (Op::predicate) return this->test(x[0], x[1]);
+    else if constexpr (in == 1) return this->fwd(x[0]);
+    else return this->fwd(either<z>(x[0]), either<z>(x[1]));
+  }
+  template <class C> BARACUDA_HD void operator()(const C* x, C* y) const { y[0] = as_complex(value(x)); }
+};
+template <class Op, class T> struct ComplexBackward : Op {
+  static constexpr int in = Op::inputs + 2, out = Op::inputs;
+  static constexpr bool reads_complex(int k) { return k == 0 || k == in - 1 ? ComplexShape<Op, T>::result : ComplexShape<Op, T>::operands; }
+  static constexpr bool writes_complex = ComplexShape<Op, T>::operands;
+  static constexpr bool needs(int k) { return elementwise::Backward<Op>::needs(k); }
+  template <class C> BARACUDA_HD void operator()(const C* x, C* dx) const {
+    constexpr bool z = ComplexShape<Op, T>::operands, r = ComplexShape<Op, T>::result;
+    if constexpr (out == 1) dx[0] = this->bwd(either<r>(x[0]), x[1], either<r>(x[2]));
+    else {
+      const auto g = this->bwd(either<r>(x[0]), either<z>(x[1]), either<z>(x[2]), either<r>(x[3]));
+      dx[0] = as_complex(g.a), dx[1] = as_complex(g.b);
+    }
+  }
+};
+
+template <class F, class T, class O, int k> BARACUDA_HD void load_stream(Complex<Pack<T, kLanes<T>>>* in, const T* const* x, int64_t i) {
+  if constexpr (k < F::in) {
+    if constexpr (F::needs(k)) in[k] = load_either<F::reads_complex(k), kLanes<T>>(x[k] + (F::reads_complex(k) ? 2 * i : i));
+    load_stream<F, T, O, k + 1>(in, x, i);
+  }
+}
+// n is a multiple of the vector's lanes; one copy of the formula serves whole vectors and the rest, as in map_cpu.hpp.
+template <class F, class T, class O> __attribute__((noinline)) void complex_vectors(const F& f, const T* const (&x)[F::in], O* const (&y)[F::out], int64_t n) {
+  constexpr int N = kLanes<T>;
+#if BARACUDA_VECTOR_BYTES == 0
+#pragma GCC ivdep
+#endif
+  for (int64_t i = 0; i < n; i += N) {
+    Complex<Pack<T, N>> in[F::in] = {};
+    load_stream<F, T, O, 0>(in, x, i);
+    if constexpr (std::is_same_v<O, bool>) store_mask<N>(y[0] + i, f.value(in));
+    else {
+      Complex<Pack<T, N>> out[F::out];
+      f(in, out);
+      for (int k = 0; k < F::out; ++k) store_either<F::writes_complex, T, N>(y[k] + (F::writes_complex ? 2 * i : i), out[k]);
+    }
+  }
+}
+template <class F, class T, class O> void map_complex(const double* parameters, const void* const* in, void* const* out, int64_t n) {
+  constexpr int N = kLanes<T>, kNumbers = std::is_same_v<O, bool> || !F::writes_complex ? 1 : 2;
+  F f;
+  f.alpha = parameters[0];
+  const T* x[F::in];
+  O* y[F::out];
+  for (int k = 0; k < F::in; ++k) x[k] = static_cast<const T*>(in[k]);
+  for (int k = 0; k < F::out; ++k) y[k] = static_cast<O*>(out[k]);
+  const int64_t whole = n / N * N;
+  if (whole) complex_vectors<F, T, O>(f, x, y, whole);
+  if (whole == n) return;
+  T x_rest[F::in][2 * N] = {};
+  O y_rest[F::out][2 * N];
+  const T* xs[F::in];
+  O* ys[F::out];
+  for (int k = 0; k < F::in; ++k) {
+    const int64_t numbers = F::reads_complex(k) ? 2 : 1;
+    if (F::needs(k)) for (int64_t j = numbers * whole; j < numbers * n; ++j) x_rest[k][j - numbers * whole] = x[k][j];
+    xs[k] = x_rest[k];
+  }
+  for (int k = 0; k < F::out; ++k) ys[k] = y_rest[k];
+  complex_vectors<F, T, O>(f, xs, ys, N);
+  for (int k = 0; k < F::out; ++k)
+    for (int64_t j = kNumbers * whole; j < kNumbers * n; ++j) y[k][j] = y_rest[k][j - kNumbers * whole];
+}
+
+template <class Op> constexpr ElementwiseEntry complex_kind() {
+  using S = ComplexShape<Op, double>;
+  ElementwiseEntry e{{}, {}, {Op::reads, Op::reads_b, Op::reads_c}, Op::parameters, Op::rule, {1, 1, 1}, Op::predicate, false, false, !Op::predicate && S::operands != S::result};
+  auto loop = []<class T>() -> MapRun { return &map_complex<ComplexForward<Op, T>, T, std::conditional_t<Op::predicate, bool, T>>; };
+  e.forward[S::operands ? DType::c64 : DType::f32] = loop.template operator()<float>();
+  e.forward[S::operands ? DType::c128 : DType::f64] = loop.template operator()<double>();
+  if constexpr (!Op::predicate)
+    e.backward[0] = &map_complex<ComplexBackward<Op, float>, float, float>, e.backward[1] = &map_complex<ComplexBackward<Op, double>, double, double>;
+  return e;
+}
+template <int N> constexpr ElementwiseTable<N> complex_table(const ElementwiseEntry (&entries)[N]) {
+  ElementwiseTable<N> t{};
+  for (int i = 0; i < N; ++i) t.kind[i] = entries[i];
+  return t;
+}
+
+}  // namespace
+}  // namespace baracuda
