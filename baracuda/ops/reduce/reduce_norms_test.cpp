@@ -213,11 +213,13 @@ TEST(Trace, ContractAndRefusals) {
 TEST(ReduceNorms, SlicesAndChunks) {
   for (DType t : {DType::bf16, DType::f32, DType::f64})
     for (int axis : {0, 1}) {
-      const Shape shape{900, 1100};
+      const Shape shape{400, 700};
       for (ReduceKind kind : {ReduceKind::max, ReduceKind::var, ReduceKind::norm_inf}) check({.kind = kind, .dtype = t, .shape = shape, .axes = {axis}}, Tensor::normal(t, shape, 5));
       const Shape long_shape = axis ? Shape{9, 9000} : Shape{9000, 41};
       check({.kind = ReduceKind::prod, .dtype = t, .shape = long_shape, .axes = {axis}}, Tensor::uniform(t, long_shape, 5, 0.75, 1.33), 9000, true);
     }
+  const Shape tall{2100, 600};  // two slices of columns
+  check({.kind = ReduceKind::max, .dtype = DType::f64, .shape = tall, .axes = {0}}, Tensor::normal(DType::f64, tall, 5));
   const Shape deep{3, 5000, 40};
   check({.kind = ReduceKind::max, .dtype = DType::f64, .shape = deep, .axes = {1}}, Tensor::normal(DType::f64, deep, 5));
   check({.kind = ReduceKind::std, .dtype = DType::f64, .shape = deep, .axes = {0, 1}}, Tensor::normal(DType::f64, deep, 5));
