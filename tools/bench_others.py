@@ -252,12 +252,19 @@ def numpy_reduction(n):
     return f and (lambda: f(x))
 
 
+def jax_scan(n, run):
+    f = {"cumsum": jax.lax.cumsum, "cumprod": jax.lax.cumprod, "cummax": jax.lax.cummax, "logcumsumexp": jax.lax.cumlogsumexp}[n.words[0]]
+    axis, scale = int(n.words[1].removeprefix("axis")), 0.5 if n.words[0] == "cumprod" else 1.0
+    return run(lambda x: f(x, axis=axis, reverse=n.has("reverse")), j(n.shape, n.dtype, 1, scale)) if not n.has("indices") else None
+
+
 JAX = {
     "reduce": lambda n: jax_reduction(n, jitted), "reduce_backward": lambda n: jax_reduction(n, pulled_back), "arg_reduce": lambda n: jax_reduction(n, jitted),
     "rms_norm": lambda n: jax_rms_norm(n, jitted), "rms_norm_backward": lambda n: jax_rms_norm(n, pulled_back),
     "layer_norm": lambda n: jax_layer_norm(n, jitted), "layer_norm_backward": lambda n: jax_layer_norm(n, pulled_back),
     "group_norm": lambda n: jax_group_norm(n, jitted), "group_norm_backward": lambda n: jax_group_norm(n, pulled_back),
     "softmax": lambda n: jax_softmax(n, jitted), "softmax_backward": lambda n: jax_softmax(n, pulled_back),
+    "scan": lambda n: jax_scan(n, jitted), "scan_backward": lambda n: jax_scan(n, pulled_back),
     "gated": lambda n: jax_gated(n, jitted), "gated_backward": lambda n: jax_gated(n, pulled_back),
     "rope": lambda n: jax_rope(n, jitted), "rope_backward": lambda n: jax_rope(n, pulled_back),
     "embedding": jax_embedding, "embedding_backward": jax_embedding_backward, "adamw": jax_adamw,
@@ -331,12 +338,20 @@ def numpy_global_norm(n):
     return (lambda: math.sqrt(sum(float(np.dot(x, x)) for x in g))) if g else None
 
 
+def numpy_scan(n):
+    f = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "logcumsumexp": np.logaddexp}[n.words[0]]
+    if n.dtype not in NUMPY_DTYPES or len(n.words) != 2:
+        return None
+    x, y, axis = normal(n.shape).astype(NUMPY_DTYPES[n.dtype]), np.empty(n.shape, NUMPY_DTYPES[n.dtype]), int(n.words[1].removeprefix("axis"))
+    return lambda: f.accumulate(x, axis, out=y)
+
+
 NUMPY = {
     "reduce": numpy_reduction, "arg_reduce": numpy_reduction,
     "gemm": numpy_gemm, "unary": lambda n: numpy_elementwise(n, {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "neg": np.negative, "abs": np.abs, "conj": np.conj,
                                                         "square": np.square, "sin": np.sin, "sinh": np.sinh, "asin": np.arcsin, "reciprocal": np.reciprocal}),
     "binary": lambda n: numpy_elementwise(n, {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power}),
-    "rms_norm": numpy_rms_norm, "softmax": numpy_softmax, "embedding": numpy_embedding, "copy": numpy_transpose, "global_norm": numpy_global_norm,
+    "rms_norm": numpy_rms_norm, "softmax": numpy_softmax, "embedding": numpy_embedding, "copy": numpy_transpose, "scan": numpy_scan, "global_norm": numpy_global_norm,
 }
 NUMPY_DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 JAX_DTYPES = {} if jax is None else {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16, "c64": jnp.complex64}
