@@ -2,7 +2,7 @@
 // lgamma digamma trigamma for any Pack, by the rules of vmath.hpp (polynomials of Chebyshev's nodes, rounded one coefficient after
 // the other). Above 3: Stirling's series as a polynomial in 1 / x^2. Below: a polynomial around 2 (3/2) and the recurrence. Negative
 // arguments: reflection, whose two terms cancel beside the zeros, so that errors there are of the larger term.
-// Largest error in ulp, f32 / f64: lgamma 1.5/1.4 (below -2 of 1 at least), digamma 2/1.95; trigamma serves gradients, a few.
+// Largest error in ulp, f32 / f64: lgamma 1.5/1.4 (below -2 of 1 at least), digamma 2/2.3; trigamma serves gradients, a few.
 #include "baracuda/math/hyperbolic.hpp"
 #include "baracuda/math/trigonometric.hpp"
 

@@ -1,5 +1,6 @@
 #include "baracuda/ops/elementwise/elementwise.hpp"
 #include <cmath>
+#include <numeric>
 #include "baracuda/host/half_table.hpp"
 #include "baracuda/host/isa.hpp"
 #include "baracuda/ops/elementwise/elementwise_oracle.hpp"
@@ -376,6 +377,44 @@ TEST(Elementwise, LargerThanTheCaches) {
       EXPECT_TRUE(z.same_bits(z_off)) << name(t);
     }
   }
+}
+TEST(Elementwise, case_swiglu_extreme) {  // a derivative of silu by exp(-x) is inf / inf far out
+  const Tensor x(DType::f32, {5}, {-100, -20, 0, 20, 100}), dy(DType::f32, {5}, {1, 1, 1, 1, 1});
+  Tensor y(DType::f32, {5}), dx(DType::f32, {5});
+  ASSERT_OK(run_plan<Unary>({UnaryKind::silu, DType::f32, {5}}, {x, y}));
+  ASSERT_OK(run_plan<UnaryBackward>({UnaryKind::silu, DType::f32, {5}}, {.dy = dy, .x = x, .dx = dx}));
+  EXPECT_CLOSE(y, (std::vector<double>{-100 * std::exp(-100.0), -20 * std::exp(-20.0) / (1 + std::exp(-20.0)), 0, 20 / (1 + std::exp(-20.0)), 100}), {});
+  const double t = std::exp(-20.0), part = 20 * t / ((1 + t) * (1 + t));
+  const double far = -99 * std::exp(-100.0);  // subnormal: exp(-100) is rounded there, then multiplied by 100
+  EXPECT_LE(std::fabs(dx.at(0) - far), 100 * smallest_subnormal(DType::f32));
+  EXPECT_CLOSE(dx, (std::vector<double>{dx.at(0), t / (1 + t) - part, 0.5, 1 / (1 + t) + part, 1}), {});
+}
+TEST(Elementwise, case_swiglu_inplace) {  // the inputs survive unless the caller passes them as outputs
+  const Tensor x = Tensor::normal(DType::f32, {1000}, 1), dy = Tensor::normal(DType::f32, {1000}, 2);
+  const std::vector<uint8_t> x_before = x.element_bytes(), dy_before = dy.element_bytes();
+  Tensor dx(DType::f32, {1000});
+  ASSERT_OK(run_plan<UnaryBackward>({UnaryKind::silu, DType::f32, {1000}}, {.dy = dy, .x = x, .dx = dx}));
+  EXPECT_TRUE(x.element_bytes() == x_before && dy.element_bytes() == dy_before);
+}
+TEST(Elementwise, case_dlpack_negative_stride) {  // columns reversed: from the pointer at the last one backwards
+  std::vector<double> memory(12), y(12);
+  std::iota(memory.begin(), memory.end(), 0);
+  const TensorView x{memory.data() + 3, DType::f64, {}, {3, 4}, {4, -1}};
+  ASSERT_OK(run_plan<Unary>({UnaryKind::square, DType::f64, {3, 4}}, {x, TensorView::dense(y.data(), {3, 4})}));
+  EXPECT_EQ(y, (std::vector<double>{9, 4, 1, 0, 49, 36, 25, 16, 121, 100, 81, 64}));
+}
+TEST(Elementwise, case_expanded_target) {  // an operand of stride 0 is what a copy of it would be
+  const Tensor a = Tensor::normal(DType::f32, {8, 64}, 1), b = Tensor::normal(DType::f32, {8, 1}, 2);
+  Tensor copy(DType::f32, {8, 64}, [&] { std::vector<double> v; for (int i = 0; i < 512; ++i) v.push_back(b.at(i / 64)); return v; }()), y(DType::f32, {8, 64}), want = y;
+  TensorView expanded = b;
+  expanded.shape = {8, 64}, expanded.strides = {1, 0};
+  const BinaryDescriptor d{BinaryKind::atan2, DType::f32, {8, 64}, {8, 64}};
+  Tensor da(DType::f32, {8, 64}), db(DType::f32, {8, 64}), want_da(DType::f32, {8, 64}), want_db(DType::f32, {8, 64});
+  ASSERT_OK(run_plan<Binary>(d, {a, expanded, y}));
+  ASSERT_OK(run_plan<Binary>(d, {a, copy, want}));
+  ASSERT_OK(run_plan<BinaryBackward>(d, {a, a, expanded, {}, da, db}));
+  ASSERT_OK(run_plan<BinaryBackward>(d, {a, a, copy, {}, want_da, want_db}));
+  EXPECT_TRUE(y.same_bits(want) && da.same_bits(want_da) && db.same_bits(want_db));
 }
 TEST(Elementwise, ContractAndBits) {
   for (DType t : kFloats) {
