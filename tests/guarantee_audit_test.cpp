@@ -16,7 +16,7 @@ using fuzz::DrawRules;
 
 // Where the rows of an op are: fields with # for their number and $ for the dtype. A tensor whose shape depends on # is cut
 // there, any other is the same for every row. An op whose results have no rows stands here without #. Every value of a field
-// `kind` is tried unless the fields say one.
+// `kind` or `reduce` is tried unless the fields say one.
 struct Batch {
   std::string_view op, fields;
   int64_t rows = 37;
@@ -176,12 +176,12 @@ std::vector<Shape> open_shapes(const Batch& b, int64_t rows) {
   }
   return list;
 }
-// Values of `kind` to try, as lines of a problem; one empty line where there is no such field or the fields say it.
+// Values of `kind` or `reduce` to try, as lines of a problem; one empty line where there is no such field or the fields say it.
 std::vector<std::string> kinds(const OpInfo& op, std::string_view fields) {
   std::vector<std::string> list;
   for (const FieldInfo& f : op.fields())
-    if (f.name == "kind" && fields.find("kind=") == fields.npos)
-      for (std::string_view v : f.values) list.push_back(text("\nkind=", v));
+    if ((f.name == "kind" || f.name == "reduce") && fields.find(text(f.name, "=")) == fields.npos)
+      for (std::string_view v : f.values) list.push_back(text("\n", f.name, "=", v));
   if (list.empty()) list.emplace_back();
   return list;
 }

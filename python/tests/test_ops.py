@@ -122,6 +122,10 @@ def test_every_op_has_a_function():
     for op in ops.REGISTRY:
         f = getattr(ops, _names.safe(op["name"]))
         assert op["summary"] in f.__doc__
+    for op in ops.REGISTRY:
+        if op["name"] in ("unary", "binary", "ternary", "reduce", "arg_reduce", "scan", "softmax"):
+            kinds = next(f["values"] for f in op["fields"] if f["name"] == "kind")
+            assert not {_names.safe(k) for k in kinds} - set(ops.__all__), "a kind that two ops have gets no function"
     assert set(ops.__all__) == set(_names.functions(ops.REGISTRY))
     assert baracuda.op_names() == [op["name"] for op in ops.REGISTRY]
 

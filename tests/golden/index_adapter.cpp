@@ -100,10 +100,10 @@ Status scatter(Replay& r, std::string_view op) {
   TensorView indices = vector_of(*index);
   const int64_t dim = r.value<int64_t>(0, "dim", 0);
   ScatterDescriptor d{.dtype = to.dtype, .shape = to.shape, .axis = dim, .alpha = r.value(kKeywordOnly, "alpha", 1.0), .index_dtype = indices.dtype};
-  if (op == "scatter_add" || op == "index_add" || op.ends_with(".sum")) d.kind = ScatterKind::add;
-  if (op.ends_with(".mean")) d.kind = ScatterKind::mean;
-  if (op.ends_with(".amin")) d.kind = ScatterKind::amin;
-  if (op.ends_with(".amax")) d.kind = ScatterKind::amax;
+  if (op == "scatter_add" || op == "index_add" || op.ends_with(".sum")) d.reduce = ScatterKind::add;
+  if (op.ends_with(".mean")) d.reduce = ScatterKind::mean;
+  if (op.ends_with(".amin")) d.reduce = ScatterKind::amin;
+  if (op.ends_with(".amax")) d.reduce = ScatterKind::amax;
   d.include_self = r.value(kKeywordOnly, "include_self", true);
   const int axis = int(dim < 0 ? dim + to.shape.rank : dim);
   if (op.starts_with("index")) {  // one list for all columns
@@ -135,7 +135,7 @@ Status scatter(Replay& r, std::string_view op) {
   BARACUDA_TRY(run_plan<Scatter>(d, {to, indices, src, y}));
   r.output(0, y.values());
   r.judge = {.terms = double(src.numel()) + 1, .inner = double(src.numel()) + 1};
-  const bool sums = d.kind == ScatterKind::add || d.kind == ScatterKind::mean;
+  const bool sums = d.reduce == ScatterKind::add || d.reduce == ScatterKind::mean;
   if (sums)
     r.reference = [&r, x, source, d, indices, as_source, axis](const Inputs& in) {
       const Values& start = r.numbers(*x, in);
@@ -148,10 +148,10 @@ Status scatter(Replay& r, std::string_view op) {
       if (!d.include_self)
         for (size_t i : at) n.y[i] = n.scale[i] = 0;
       for (size_t o = 0; o < at.size(); ++o) n.y[at[o]] += d.alpha * from[o], n.scale[at[o]] += std::fabs(d.alpha * from[o]), ++count[at[o]];
-      for (size_t i = 0; d.kind == ScatterKind::mean && i < n.y.size(); ++i) n.y[i] /= std::max(1.0, count[i]);
+      for (size_t i = 0; d.reduce == ScatterKind::mean && i < n.y.size(); ++i) n.y[i] /= std::max(1.0, count[i]);
       return n;
     };
-  const bool extremum = d.kind == ScatterKind::amin || d.kind == ScatterKind::amax;
+  const bool extremum = d.reduce == ScatterKind::amin || d.reduce == ScatterKind::amax;
   if (extremum)
     r.reference = [y_values = y.values()](const Inputs&) { return Numbers{y_values, sizes(y_values)}; };
   if (extremum && r.has_gradients())  // where x takes no part PyTorch still counts it among the equals, if it is one

@@ -50,7 +50,7 @@ struct Gather {
   static std::span<const Kernel<Gather>> kernels();
 };
 using GatherPlan = Plan<Gather>;
-// dx = zeros, and each dy added at its index: scatter of kind add. Workspace: f32 sums of x's shape for f16 and bf16.
+// dx = zeros, and each dy added at its index: scatter with reduce=add. Workspace: f32 sums of x's shape for f16 and bf16.
 struct GatherBackward {
   static constexpr std::string_view name = "gather_backward", category = "index", summary = "gradient of gather, summed in order";
   using Descriptor = GatherDescriptor;
@@ -104,7 +104,7 @@ struct Index {
   static std::span<const Kernel<Index>> kernels();
 };
 using IndexPlan = Plan<Index>;
-// dx = zeros, and each slice of dy added at its place: index_put of kind add. Workspace as gather_backward.
+// dx = zeros, and each slice of dy added at its place: index_put with reduce=add. Workspace as gather_backward.
 struct IndexBackward {
   static constexpr std::string_view name = "index_backward", category = "index", summary = "gradient of index, summed in order";
   using Descriptor = IndexDescriptor;
@@ -142,7 +142,7 @@ struct ScatterDescriptor {
   Shape shape;
   int64_t axis = 0;
   Shape indices;
-  ScatterKind kind = ScatterKind::replace;
+  ScatterKind reduce = ScatterKind::replace;
   bool include_self = true;
   double alpha = 1;
   DType index_dtype = DType::i64;
@@ -151,7 +151,7 @@ struct ScatterDescriptor {
   static constexpr auto fields() {
     using D = ScatterDescriptor;
     return std::tuple(field("dtype", &D::dtype, "of x, src and y"), field("shape", &D::shape, "of x and y"), field("axis", &D::axis, "that is indexed"),
-                      field("indices", &D::indices, "shape of the indices and of src"), field("kind", &D::kind, "how elements are combined"),
+                      field("indices", &D::indices, "shape of the indices and of src"), field("reduce", &D::reduce, "how elements are combined"),
                       field("include_self", &D::include_self, "x takes part"), field("alpha", &D::alpha, "add: factor of src, an integer for integers"),
                       field("index_dtype", &D::index_dtype, "i32 or i64"),
                       field("out_of_range", &D::out_of_range, "what becomes of indices that are none"),
@@ -194,13 +194,13 @@ struct ScatterBackward {
 using ScatterBackwardPlan = Plan<ScatterBackward>;
 
 // y = x, and slices of it along `axes` combined with those of src, which has the shape that index gives: torch's index_put, with
-// accumulate as kind add. Everything else as scatter.
+// accumulate as reduce=add. Everything else as scatter.
 struct IndexPutDescriptor {
   DType dtype = DType::f32;
   Shape shape;
   Dims axes = {0};
   Shape indices;
-  ScatterKind kind = ScatterKind::replace;
+  ScatterKind reduce = ScatterKind::replace;
   bool include_self = true;
   double alpha = 1;
   DType index_dtype = DType::i64;
@@ -210,7 +210,7 @@ struct IndexPutDescriptor {
   static constexpr auto fields() {
     using D = IndexPutDescriptor;
     return std::tuple(field("dtype", &D::dtype, "of x, src and y"), field("shape", &D::shape, "of x and y"), field("axes", &D::axes, "that are indexed, ascending"),
-                      field("indices", &D::indices, "shape that the indices broadcast to"), field("kind", &D::kind, "how elements are combined"),
+                      field("indices", &D::indices, "shape that the indices broadcast to"), field("reduce", &D::reduce, "how elements are combined"),
                       field("include_self", &D::include_self, "x takes part"), field("alpha", &D::alpha, "add: factor of src, an integer for integers"),
                       field("index_dtype", &D::index_dtype, "i32 or i64"),
                       field("out_of_range", &D::out_of_range, "what becomes of indices that are none"),

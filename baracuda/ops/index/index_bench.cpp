@@ -19,7 +19,7 @@ void along(benchmark::State& state, DType t, const Columns& c, int which) {
   const GatherDescriptor g{.dtype = t, .shape = c.shape, .axis = c.axis, .indices = c.indices, .out_of_range = which == 1 ? OutOfRange::refuse : OutOfRange::fill};
   if (which < 2) bench_plan<Gather>(state, g, {x, indices, part}, bytes);
   else if (which == 2) bench_plan<GatherBackward>(state, g, {part, indices, y}, bytes);
-  else bench_plan<Scatter>(state, {.dtype = t, .shape = c.shape, .axis = c.axis, .indices = c.indices, .kind = ScatterKind::add, .out_of_range = OutOfRange::fill},
+  else bench_plan<Scatter>(state, {.dtype = t, .shape = c.shape, .axis = c.axis, .indices = c.indices, .reduce = ScatterKind::add, .out_of_range = OutOfRange::fill},
                            {x, indices, part, y}, indices.bytes() + part.bytes() + more);
 }
 void slices(benchmark::State& state, DType t, int64_t rows, int64_t width, int64_t picked, bool backward) {

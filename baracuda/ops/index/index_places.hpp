@@ -122,7 +122,7 @@ template <class D> Status validate_indices(std::string_view op, const D& d) {
 }
 template <class D> Status validate_scatter(std::string_view op, const D& d) {
   BARACUDA_TRY(validate_indices(op, d));
-  if (!valid_enum(d.kind)) return invalid(op, text("kind ", int(d.kind), " is not a kind"));
+  if (!valid_enum(d.reduce)) return invalid(op, text("reduce ", int(d.reduce), " is not a ScatterKind"));
   if (!std::isfinite(d.alpha)) return invalid(op, text("alpha ", d.alpha, " is not finite"));
   if (!is_floating(d.dtype) && (std::trunc(d.alpha) != d.alpha || std::fabs(d.alpha) >= 0x1p63))
     return invalid(op, text("alpha ", d.alpha, " must be an integer of 64 bits for ", d.dtype));

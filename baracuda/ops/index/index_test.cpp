@@ -200,7 +200,7 @@ TEST(Index, WhatIndicesOutsideGive) {
 
 // --- scatter against plain loops
 struct Combined { std::vector<double> y, scale; };
-Combined combine(ScatterKind kind, bool self, double alpha, bool integer, const std::vector<double>& x, const std::vector<double>& src, const std::vector<int64_t>& at) {
+Combined combine(ScatterKind reduce, bool self, double alpha, bool integer, const std::vector<double>& x, const std::vector<double>& src, const std::vector<int64_t>& at) {
   Combined c{x, x};
   for (double& s : c.scale) s = std::fabs(s);
   for (size_t i = 0; i < x.size(); ++i) {
@@ -208,25 +208,25 @@ Combined combine(ScatterKind kind, bool self, double alpha, bool integer, const 
     for (size_t o = 0; o < at.size(); ++o)
       if (at[o] == int64_t(i)) terms.push_back(src[o]);
     if (terms.empty()) continue;
-    if (kind == ScatterKind::replace) { c.y[i] = terms.back(); continue; }
-    if (kind == ScatterKind::add) for (double& v : terms) v *= alpha;
+    if (reduce == ScatterKind::replace) { c.y[i] = terms.back(); continue; }
+    if (reduce == ScatterKind::add) for (double& v : terms) v *= alpha;
     if (self) terms.insert(terms.begin(), x[i]);
     double sum = 0, most = terms[0], size = 0;
     for (double v : terms) {
       sum += v, size += std::fabs(v);
-      if (!std::isnan(most) && (std::isnan(v) || (kind == ScatterKind::amax ? v > most : v < most))) most = v;
+      if (!std::isnan(most) && (std::isnan(v) || (reduce == ScatterKind::amax ? v > most : v < most))) most = v;
     }
     c.scale[i] = size;
-    if (kind == ScatterKind::add) c.y[i] = sum;
-    else if (kind == ScatterKind::mean) c.y[i] = integer ? std::floor(sum / double(terms.size())) : sum / double(terms.size());
+    if (reduce == ScatterKind::add) c.y[i] = sum;
+    else if (reduce == ScatterKind::mean) c.y[i] = integer ? std::floor(sum / double(terms.size())) : sum / double(terms.size());
     else c.y[i] = most;
   }
   return c;
 }
 constexpr ScatterKind kKinds[] = {ScatterKind::replace, ScatterKind::add, ScatterKind::mean, ScatterKind::amax, ScatterKind::amin};
 constexpr DType kNumbers[] = {DType::i8, DType::u8, DType::i16, DType::u16, DType::i32, DType::u32, DType::i64, DType::u64, DType::f16, DType::bf16, DType::f32, DType::f64};
-ScatterDescriptor scatter_of(const GatherDescriptor& g, ScatterKind kind, bool self, double alpha) {
-  return {.dtype = g.dtype, .shape = g.shape, .axis = g.axis, .indices = g.indices, .kind = kind, .include_self = self, .alpha = alpha,
+ScatterDescriptor scatter_of(const GatherDescriptor& g, ScatterKind reduce, bool self, double alpha) {
+  return {.dtype = g.dtype, .shape = g.shape, .axis = g.axis, .indices = g.indices, .reduce = reduce, .include_self = self, .alpha = alpha,
           .index_dtype = g.index_dtype, .out_of_range = g.out_of_range, .negative = g.negative};
 }
 Tensor values_for(DType t, const Shape& s, uint64_t seed, Layout layout = Layout::dense) {
@@ -235,47 +235,47 @@ Tensor values_for(DType t, const Shape& s, uint64_t seed, Layout layout = Layout
 }
 TEST(Index, ScatterCombinesInOrder) {
   for (const Along& a : kAlong)
-    for (ScatterKind kind : kKinds)
+    for (ScatterKind reduce : kKinds)
       for (DType t : kNumbers)
         for (bool self : {true, false})
           for (Layout layout : {Layout::dense, Layout::transposed, Layout::reversed, Layout::every_other}) {
             const int64_t n = a.shape[int(a.axis < 0 ? a.axis + a.shape.rank : a.axis)];
             const GatherDescriptor g{.dtype = t, .shape = a.shape, .axis = a.axis, .indices = a.indices, .out_of_range = self ? OutOfRange::fill : OutOfRange::clip};
-            const double alpha = kind == ScatterKind::add ? (is_floating(t) ? -0.5 : 3) : 1;
-            const ScatterDescriptor d = scatter_of(g, kind, self, alpha);
+            const double alpha = reduce == ScatterKind::add ? (is_floating(t) ? -0.5 : 3) : 1;
+            const ScatterDescriptor d = scatter_of(g, reduce, self, alpha);
             const Tensor indices = random_indices(DType::i64, a.indices, 3, -1, n + 1, layout), x = values_for(t, a.shape, 1, layout), src = values_for(t, a.indices, 2, layout);
             Tensor y(t, a.shape, layout), in_place = x;
             y.poison();
             ASSERT_OK(run_plan<Scatter>(d, {x, indices, src, y}));
             ASSERT_OK(run_plan<Scatter>(d, {in_place, indices, src, in_place}));
             EXPECT_TRUE(y.guards_intact() && in_place.same_bits(y));
-            const Combined want = combine(kind, self, alpha, !is_floating(t), x.values(), src.values(), places(g, indices.values()));
-            const bool sums = is_floating(t) && (kind == ScatterKind::add || kind == ScatterKind::mean);
+            const Combined want = combine(reduce, self, alpha, !is_floating(t), x.values(), src.values(), places(g, indices.values()));
+            const bool sums = is_floating(t) && (reduce == ScatterKind::add || reduce == ScatterKind::mean);
             if (!sums) ASSERT_EQ(y.values(), want.y) << describe(d);
             else ASSERT_TRUE(compare(y, want.y, {.dtype = t, .terms = double(src.numel())}, &want.scale)) << describe(d);
           }
   // bool: "or"; integers keep their low bits; NaN stays.
   const Tensor at(DType::i64, {3}, {0, 0, 1});
   Tensor b(DType::boolean, {3}, {0, 1, 0}), u(DType::u8, {3}, {250, 1, 2}), f(DType::f16, {3}, {1, NAN, 2});
-  ASSERT_OK(run_plan<Scatter>({.dtype = DType::boolean, .shape = {3}, .indices = {3}, .kind = ScatterKind::add}, {b, at, Tensor(DType::boolean, {3}, {0, 1, 0}), b}));
+  ASSERT_OK(run_plan<Scatter>({.dtype = DType::boolean, .shape = {3}, .indices = {3}, .reduce = ScatterKind::add}, {b, at, Tensor(DType::boolean, {3}, {0, 1, 0}), b}));
   EXPECT_EQ(b.values(), (std::vector<double>{1, 1, 0}));
-  ASSERT_OK(run_plan<Scatter>({.dtype = DType::u8, .shape = {3}, .indices = {3}, .kind = ScatterKind::add}, {u, at, Tensor(DType::u8, {3}, {5, 5, 5}), u}));
+  ASSERT_OK(run_plan<Scatter>({.dtype = DType::u8, .shape = {3}, .indices = {3}, .reduce = ScatterKind::add}, {u, at, Tensor(DType::u8, {3}, {5, 5, 5}), u}));
   EXPECT_EQ(u.values(), (std::vector<double>{4, 6, 2}));
-  for (ScatterKind kind : {ScatterKind::amax, ScatterKind::amin}) {
+  for (ScatterKind reduce : {ScatterKind::amax, ScatterKind::amin}) {
     Tensor y(DType::f16, {3});
-    ASSERT_OK(run_plan<Scatter>({.dtype = DType::f16, .shape = {3}, .indices = {3}, .kind = kind}, {f, at, Tensor(DType::f16, {3}, {NAN, 5, 5}), y}));
+    ASSERT_OK(run_plan<Scatter>({.dtype = DType::f16, .shape = {3}, .indices = {3}, .reduce = reduce}, {f, at, Tensor(DType::f16, {3}, {NAN, 5, 5}), y}));
     EXPECT_TRUE(std::isnan(y.at(0)) && std::isnan(y.at(1)) && y.at(2) == 2);
   }
 }
 TEST(Index, IndexPutCombinesSlices) {
   for (const Slices& s : kSlices)
-    for (ScatterKind kind : kKinds)
+    for (ScatterKind reduce : kKinds)
       for (DType t : {DType::i16, DType::bf16, DType::f32, DType::f64})
         for (bool self : {true, false})
           for (Layout layout : kLayouts) {
             const Lists lists(s, DType::i32, 9, 1, 1);
             const IndexDescriptor g{.dtype = t, .shape = s.shape, .axes = s.axes, .indices = s.indices, .index_dtype = DType::i32, .out_of_range = OutOfRange::fill, .negative = true};
-            const IndexPutDescriptor d{.dtype = t, .shape = s.shape, .axes = s.axes, .indices = s.indices, .kind = kind, .include_self = self,
+            const IndexPutDescriptor d{.dtype = t, .shape = s.shape, .axes = s.axes, .indices = s.indices, .reduce = reduce, .include_self = self,
                                        .index_dtype = DType::i32, .out_of_range = OutOfRange::fill, .negative = true};
             Shape walk;
             const auto at = places(g, lists.values, walk);
@@ -284,8 +284,8 @@ TEST(Index, IndexPutCombinesSlices) {
             Tensor y(t, s.shape, layout);
             ASSERT_OK(run_plan<IndexPut>(d, {x, lists.views, src, y}));
             EXPECT_TRUE(y.guards_intact());
-            const Combined want = combine(kind, self, 1, !is_floating(t), x.values(), src.values(), at);
-            const bool sums = is_floating(t) && (kind == ScatterKind::add || kind == ScatterKind::mean);
+            const Combined want = combine(reduce, self, 1, !is_floating(t), x.values(), src.values(), at);
+            const bool sums = is_floating(t) && (reduce == ScatterKind::add || reduce == ScatterKind::mean);
             if (!sums) ASSERT_EQ(y.values(), want.y) << describe(d);
             else ASSERT_TRUE(compare(y, want.y, {.dtype = t, .terms = double(src.numel())}, &want.scale)) << describe(d);
           }
@@ -323,7 +323,7 @@ TEST(Index, GradientsOfReadsAreSums) {
 }
 // What each element of x and src gets of the dy above it, from the definition.
 struct Shares { std::vector<double> dx, dsrc; };
-Shares shares(ScatterKind kind, bool self, double alpha, const std::vector<double>& dy, const std::vector<double>& x, const std::vector<double>& src,
+Shares shares(ScatterKind reduce, bool self, double alpha, const std::vector<double>& dy, const std::vector<double>& x, const std::vector<double>& src,
               const std::vector<double>& y, const std::vector<int64_t>& at) {
   Shares s{dy, std::vector<double>(src.size())};
   for (size_t i = 0; i < x.size(); ++i) {
@@ -333,9 +333,9 @@ Shares shares(ScatterKind kind, bool self, double alpha, const std::vector<doubl
     if (hits.empty()) continue;
     double count = 0;
     auto wins = [&](double v) { return v == y[i] || (std::isnan(v) && std::isnan(y[i])); };
-    for (size_t o : hits) count += kind == ScatterKind::mean || wins(src[o]);
-    if (self) count += kind == ScatterKind::mean || wins(x[i]);
-    switch (kind) {
+    for (size_t o : hits) count += reduce == ScatterKind::mean || wins(src[o]);
+    if (self) count += reduce == ScatterKind::mean || wins(x[i]);
+    switch (reduce) {
       case ScatterKind::replace: s.dx[i] = 0, s.dsrc[hits.back()] = dy[i]; break;
       case ScatterKind::add:
         if (!self) s.dx[i] = 0;
@@ -354,13 +354,13 @@ Shares shares(ScatterKind kind, bool self, double alpha, const std::vector<doubl
 }
 TEST(Index, GradientsOfWritesAreShares) {
   for (DType t : kFloats)
-    for (ScatterKind kind : kKinds)
+    for (ScatterKind reduce : kKinds)
       for (bool self : {true, false})
         for (Layout layout : kLayouts) {
           for (const Along& a : kAlong) {
             const int64_t n = a.shape[int(a.axis < 0 ? a.axis + a.shape.rank : a.axis)];
             const GatherDescriptor g{.dtype = t, .shape = a.shape, .axis = a.axis, .indices = a.indices, .out_of_range = OutOfRange::fill};
-            const ScatterDescriptor d = scatter_of(g, kind, self, kind == ScatterKind::add ? -0.5 : 1);
+            const ScatterDescriptor d = scatter_of(g, reduce, self, reduce == ScatterKind::add ? -0.5 : 1);
             // Small integers tie often; one is NaN.
             const Tensor indices = random_indices(DType::i64, a.indices, 3, -1, n + 1, layout), dy = Tensor::normal(t, a.shape, 2, 0, 1, layout);
             Tensor x(t, a.shape, Tensor::integers(t, a.shape, 5, -2, 3).values(), layout), src(t, a.indices, Tensor::integers(t, a.indices, 6, -2, 3).values(), layout);
@@ -371,14 +371,14 @@ TEST(Index, GradientsOfWritesAreShares) {
             ASSERT_OK(run_plan<ScatterBackward>(d, {dy, indices, x, src, y, dx, dsrc}));
             ASSERT_OK(run_plan<ScatterBackward>(d, {dy, indices, x, src, y, {}, alone}));
             EXPECT_TRUE(dx.guards_intact() && dsrc.guards_intact() && alone.same_bits(dsrc));
-            const Shares want = shares(kind, self, d.alpha, dy.values(), x.values(), src.values(), y.values(), places(g, indices.values()));
+            const Shares want = shares(reduce, self, d.alpha, dy.values(), x.values(), src.values(), y.values(), places(g, indices.values()));
             ASSERT_TRUE(compare(dx, want.dx, {.dtype = t})) << describe(d);
             ASSERT_TRUE(compare(dsrc, want.dsrc, {.dtype = t})) << describe(d);
           }
           for (const Slices& s : kSlices) {
             const Lists lists(s, DType::i64, 9);
             const IndexDescriptor g{.dtype = t, .shape = s.shape, .axes = s.axes, .indices = s.indices};
-            const IndexPutDescriptor d{.dtype = t, .shape = s.shape, .axes = s.axes, .indices = s.indices, .kind = kind, .include_self = self};
+            const IndexPutDescriptor d{.dtype = t, .shape = s.shape, .axes = s.axes, .indices = s.indices, .reduce = reduce, .include_self = self};
             Shape walk;
             const auto at = places(g, lists.values, walk);
             const Tensor dy = Tensor::normal(t, s.shape, 2, 0, 1, layout), x(t, s.shape, Tensor::integers(t, s.shape, 5, -2, 3).values(), layout),
@@ -386,7 +386,7 @@ TEST(Index, GradientsOfWritesAreShares) {
             Tensor y(t, s.shape), dx(t, s.shape, layout), dsrc(t, walk, layout);
             ASSERT_OK(run_plan<IndexPut>(d, {x, lists.views, src, y}));
             ASSERT_OK(run_plan<IndexPutBackward>(d, {dy, lists.views, x, src, y, dx, dsrc}));
-            const Shares want = shares(kind, self, 1, dy.values(), x.values(), src.values(), y.values(), at);
+            const Shares want = shares(reduce, self, 1, dy.values(), x.values(), src.values(), y.values(), at);
             ASSERT_TRUE(compare(dx, want.dx, {.dtype = t})) << describe(d);
             ASSERT_TRUE(compare(dsrc, want.dsrc, {.dtype = t})) << describe(d);
           }
@@ -394,9 +394,9 @@ TEST(Index, GradientsOfWritesAreShares) {
 }
 // What the shares say is the slope: differences in double, where nothing ties.
 TEST(Index, GradientsAreSlopes) {
-  for (ScatterKind kind : kKinds)
+  for (ScatterKind reduce : kKinds)
     for (bool self : {true, false}) {
-      const ScatterDescriptor d{.dtype = DType::f64, .shape = {4, 5}, .axis = 1, .indices = {4, 9}, .kind = kind, .include_self = self, .alpha = kind == ScatterKind::add ? 1.5 : 1};
+      const ScatterDescriptor d{.dtype = DType::f64, .shape = {4, 5}, .axis = 1, .indices = {4, 9}, .reduce = reduce, .include_self = self, .alpha = reduce == ScatterKind::add ? 1.5 : 1};
       const Tensor indices = random_indices(DType::i64, {4, 9}, 3, 0, 5), dy = Tensor::normal(DType::f64, {4, 5}, 2);
       Tensor x = Tensor::normal(DType::f64, {4, 5}, 5), src = Tensor::normal(DType::f64, {4, 9}, 6), y(DType::f64, {4, 5}), dx(DType::f64, {4, 5}), dsrc(DType::f64, {4, 9});
       ASSERT_OK(run_plan<Scatter>(d, {x, indices, src, y}));
@@ -425,17 +425,17 @@ TEST(Index, ExpandedIndicesAndLongColumns) {
       return Tensor(DType::i64, {7, 300}, v);
     }();
     Tensor a(t, {5, 300}), b(t, {5, 300});
-    const ScatterDescriptor d{.dtype = t, .shape = {5, 300}, .indices = {7, 300}, .kind = ScatterKind::add};
+    const ScatterDescriptor d{.dtype = t, .shape = {5, 300}, .indices = {7, 300}, .reduce = ScatterKind::add};
     ASSERT_OK(run_plan<Scatter>(d, {x, wide, src, a}));
     ASSERT_OK(run_plan<Scatter>(d, {x, full, src, b}));
     EXPECT_TRUE(a.same_bits(b));
-    for (ScatterKind kind : kKinds) {
-      const ScatterDescriptor line{.dtype = t, .shape = {97}, .indices = {n}, .kind = kind};
+    for (ScatterKind reduce : kKinds) {
+      const ScatterDescriptor line{.dtype = t, .shape = {97}, .indices = {n}, .reduce = reduce};
       const Tensor at = random_indices(DType::i64, {n}, 4, 0, 97), from = Tensor::normal(t, {n}, 5), start = Tensor::normal(t, {97}, 6), g = Tensor::normal(t, {97}, 7);
       Tensor y(t, {97}), dx(t, {97}), dsrc(t, {n});
       check_repeat_bits<Scatter>(line, {start, at, from, y}, {}, 1);
       check_repeat_bits<ScatterBackward>(line, {g, at, start, from, y, dx, dsrc}, {}, 1);
-      const Combined want = combine(kind, true, 1, false, start.values(), from.values(), places(GatherDescriptor{.shape = {97}, .indices = {n}}, at.values()));
+      const Combined want = combine(reduce, true, 1, false, start.values(), from.values(), places(GatherDescriptor{.shape = {97}, .indices = {n}}, at.values()));
       EXPECT_CLOSE(y, want.y, {.dtype = t, .terms = double(n)}, &want.scale);
     }
     Tensor dx(t, {97});
@@ -468,11 +468,11 @@ TEST(Index, ContractAndRefusals) {
   check_contract<GatherBackward>({.dtype = DType::bf16, .shape = shape, .indices = small}, {hs, indices, half});
   check_contract<Index>({.shape = shape, .indices = {3}}, {x, lists, slices});
   check_contract<IndexBackward>({.shape = shape, .indices = {3}}, {slices, lists, dx});
-  check_contract<Scatter>({.shape = shape, .indices = small, .kind = ScatterKind::mean}, {x, indices, src, y});
-  check_contract<ScatterBackward>({.shape = shape, .indices = small, .kind = ScatterKind::amax}, {x, indices, x, src, y, dx, dsrc});
+  check_contract<Scatter>({.shape = shape, .indices = small, .reduce = ScatterKind::mean}, {x, indices, src, y});
+  check_contract<ScatterBackward>({.shape = shape, .indices = small, .reduce = ScatterKind::amax}, {x, indices, x, src, y, dx, dsrc});
   check_contract<IndexPut>({.shape = shape, .indices = {3}}, {x, lists, slices, y});
   Tensor dslices(DType::f32, {3, 40});
-  check_contract<IndexPutBackward>({.shape = shape, .indices = {3}, .kind = ScatterKind::amin}, {x, lists, x, slices, y, dx, dslices});
+  check_contract<IndexPutBackward>({.shape = shape, .indices = {3}, .reduce = ScatterKind::amin}, {x, lists, x, slices, y, dx, dslices});
   const Stream s = Stream::cpu();
   const auto bad = Code::invalid_problem;
   expect_refused(GatherPlan::select(s, {.shape = shape, .axis = 2, .indices = small}).status(), bad, {"gather", "axis 2", "rank 2"});
@@ -484,11 +484,11 @@ TEST(Index, ContractAndRefusals) {
   expect_refused(IndexPlan::select(s, {.shape = {1, 1, 1, 1, 1}, .indices = {1, 1, 1, 1, 1}}).status(), bad, {"slices", "rank 9"});
   expect_refused(run_plan<Index>({.shape = shape, .axes = {0, 1}, .indices = {3}}, {x, lists, Tensor(DType::f32, {3})}), bad, {"indices has 1 tensors for 2 axes"});
   expect_refused(run_plan<Index>({.shape = shape, .indices = {4}}, {x, lists, Tensor(DType::f32, {4, 40})}), bad, {"indices[0]", "broadcast"});
-  expect_refused(ScatterPlan::select(s, {.dtype = DType::boolean, .shape = shape, .indices = small, .kind = ScatterKind::mean}).status(), Code::unsupported, {"no mean of bool"});
-  expect_refused(ScatterPlan::select(s, {.dtype = DType::c64, .shape = shape, .indices = small, .kind = ScatterKind::add}).status(), Code::unsupported, {"no add of c64"});
-  expect_refused(ScatterPlan::select(s, {.dtype = DType::i32, .shape = shape, .indices = small, .kind = ScatterKind::add, .alpha = 0.5}).status(), bad, {"alpha 0.5", "i32"});
+  expect_refused(ScatterPlan::select(s, {.dtype = DType::boolean, .shape = shape, .indices = small, .reduce = ScatterKind::mean}).status(), Code::unsupported, {"no mean of bool"});
+  expect_refused(ScatterPlan::select(s, {.dtype = DType::c64, .shape = shape, .indices = small, .reduce = ScatterKind::add}).status(), Code::unsupported, {"no add of c64"});
+  expect_refused(ScatterPlan::select(s, {.dtype = DType::i32, .shape = shape, .indices = small, .reduce = ScatterKind::add, .alpha = 0.5}).status(), bad, {"alpha 0.5", "i32"});
   expect_refused(ScatterPlan::select(s, {.shape = shape, .indices = small, .alpha = NAN}).status(), bad, {"alpha", "finite"});
-  expect_refused(run_plan<ScatterBackward>({.shape = shape, .indices = small, .kind = ScatterKind::amax}, {x, indices, {}, src, y, dx, dsrc}), bad, {"x is missing", "amax"});
+  expect_refused(run_plan<ScatterBackward>({.shape = shape, .indices = small, .reduce = ScatterKind::amax}, {x, indices, {}, src, y, dx, dsrc}), bad, {"x is missing", "amax"});
   expect_refused(run_plan<Gather>({.shape = shape, .indices = shape}, {x, Tensor(DType::i64, shape), x}), bad, {"y overlaps"});
 }
 

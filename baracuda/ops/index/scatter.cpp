@@ -17,8 +17,8 @@ struct Scratch {
 };
 template <class D> Scratch carve_scratch(const D& d, Carver& c) {
   Scratch s;
-  if (halves(d.dtype) && (d.kind == ScatterKind::add || d.kind == ScatterKind::mean)) s.sums = c.take<float>("sums", d.shape.numel());
-  if (d.kind == ScatterKind::mean) s.counts = c.take<int64_t>("counts", d.shape.numel());
+  if (halves(d.dtype) && (d.reduce == ScatterKind::add || d.reduce == ScatterKind::mean)) s.sums = c.take<float>("sums", d.shape.numel());
+  if (d.reduce == ScatterKind::mean) s.counts = c.take<int64_t>("counts", d.shape.numel());
   return s;
 }
 
@@ -43,7 +43,7 @@ template <class T> bool beats(T challenger, T holder, bool largest) {
   else return challenger != challenger || (largest ? challenger > holder : challenger < holder);
 }
 template <class D> void extrema(const D& d, const IndexPlaces& p, IndexLists indices, const TensorView& src, const TensorView& y, int threads) {
-  const bool largest = d.kind == ScatterKind::amax;
+  const bool largest = d.reduce == ScatterKind::amax;
   visit_dtype(Castable{}, d.dtype, 0, [&]<class T>() {
     const T* from = src.as<T>();
     T* to = y.as<T>();
@@ -85,8 +85,8 @@ void sum(const D& d, const IndexPlaces& p, IndexLists indices, const TensorView&
     const size_t size = byte_size(sums.dtype);
     at_hits(d, p, indices, src, sums.strides, threads, [&](int64_t at, int64_t, int64_t) { std::memset(sums.as<char>() + at * int64_t(size), 0, size); });
   }
-  add_at_indices(d, p, indices, src, d.kind == ScatterKind::add ? d.alpha : 1, sums, threads);
-  if (d.kind == ScatterKind::mean) {
+  add_at_indices(d, p, indices, src, d.reduce == ScatterKind::add ? d.alpha : 1, sums, threads);
+  if (d.reduce == ScatterKind::mean) {
     fill_elements(TensorView::dense(s.counts, d.shape), d.include_self, threads);
     at_hits(d, p, indices, src, d.shape.contiguous(), threads, [&](int64_t at, int64_t, int64_t) { ++s.counts[at]; });
     divide(d, sums, s.counts, y, threads);
@@ -102,22 +102,22 @@ template <class Op> Status run_scatter(const Launch<Op>& l) {
   BARACUDA_TRY(look_at_indices(Op::name, d, p, indices, l.threads));
   Carver c = l.carver();
   const Scratch s = carve_scratch(d, c);
-  if (d.kind == ScatterKind::add || d.kind == ScatterKind::mean) {
+  if (d.reduce == ScatterKind::add || d.reduce == ScatterKind::mean) {
     sum(d, p, indices, a.x, a.src, a.y, s, l.threads);
     return {};
   }
   if (!same_tensor(a.x, a.y)) copy_elements(a.x, a.y, l.threads);
-  if (d.kind == ScatterKind::replace) replace(d, p, indices, a.src, a.y, l.threads);
+  if (d.reduce == ScatterKind::replace) replace(d, p, indices, a.src, a.y, l.threads);
   else extrema(d, p, indices, a.src, a.y, l.threads);
   return {};
 }
 template <class Op> std::string refuse(const typename Op::Descriptor& d, const PlanPreference&) {
-  const bool no_mean = d.kind == ScatterKind::mean && d.dtype == DType::boolean;
-  if (d.kind == ScatterKind::replace || (dtypes(Castable{}).has(d.dtype) && !no_mean)) return {};
-  return text("no ", enum_name(d.kind), " of ", d.dtype);
+  const bool no_mean = d.reduce == ScatterKind::mean && d.dtype == DType::boolean;
+  if (d.reduce == ScatterKind::replace || (dtypes(Castable{}).has(d.dtype) && !no_mean)) return {};
+  return text("no ", enum_name(d.reduce), " of ", d.dtype);
 }
 template <class D> PrecisionGuarantee guarantee(const D& d) {
-  const bool sums = d.kind == ScatterKind::add || d.kind == ScatterKind::mean;
+  const bool sums = d.reduce == ScatterKind::add || d.reduce == ScatterKind::mean;
   const DType t = sums ? accumulator(d.dtype) : d.dtype;
   return {.math_precision = t, .accumulator = t, .batch_invariant = true};
 }
