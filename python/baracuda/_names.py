@@ -12,7 +12,8 @@ def safe(name):
 
 
 def functions(registry):
-    """{function name: (op, kind or None)}; a name of an op goes before a kind's, a kind that two ops have gets no function."""
+    """{function name: (op, kind or None)}; a name of an op goes before a kind's. Of an elementwise kind with and without
+    tensors for its parameters (clamp, lerp) the one without is NAME_scalar; other kinds that two ops have get no function."""
     table = {safe(op["name"]): (op, None) for op in registry}
     kinds = {}
     for op in registry:
@@ -20,10 +21,14 @@ def functions(registry):
         for field in op["fields"]:
             if field["name"] == "kind":
                 for kind in field.get("values", []):
-                    kinds.setdefault(safe(kind + suffix), []).append((op, kind))
-    for name, found in kinds.items():
-        if name not in table and len(found) == 1:
-            table[name] = found[0]
+                    kinds.setdefault((kind, suffix), []).append((op, kind))
+    arity = {"unary": 1, "binary": 2, "ternary": 3}
+    for (kind, suffix), found in kinds.items():
+        if len(found) == 2 and all(op["name"].removesuffix(SUFFIX) in arity for op, _ in found):
+            scalar, *found = sorted(found, key=lambda entry: arity[entry[0]["name"].removesuffix(SUFFIX)])
+            table.setdefault(f"{kind}_scalar{suffix}", scalar)
+        if len(found) == 1:
+            table.setdefault(safe(kind + suffix), found[0])
     return dict(sorted(table.items()))
 
 

@@ -44,6 +44,12 @@ def test_broadcasting_and_its_gradient(a, b):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+def test_scalars_and_tensors():
+    x = random_view((3, 5))
+    np.testing.assert_array_equal(ops.clamp_scalar(x, alpha=-0.5, beta=0.5), x.clip(-0.5, 0.5))
+    np.testing.assert_array_equal(ops.clamp(x, np.float32([-0.5]), np.float32([0.5])), x.clip(-0.5, 0.5))
+
+
 def test_products():
     a, b = random_view((3, 4, 5)), random_view((3, 5, 6))
     np.testing.assert_allclose(ops.gemm(a, b), a @ b, rtol=1e-5, atol=1e-5)
@@ -136,3 +142,6 @@ def test_names():
     table = _names.functions([op("a", "x", "and", "b"), op("a_backward", "x"), op("b", "y"), op("c", "y")])
     assert sorted(table) == ["a", "a_backward", "and_", "b", "c", "x", "x_backward"]
     assert table["and_"][1] == "and" and table["b"][1] is None
+    table = _names.functions([op("unary", "clamp"), op("ternary", "clamp"), op("unary_backward", "clamp"), op("ternary_backward", "clamp")])
+    assert {n: table[n][0]["name"] for n in table if n.startswith("clamp")} == {
+        "clamp": "ternary", "clamp_scalar": "unary", "clamp_backward": "ternary_backward", "clamp_scalar_backward": "unary_backward"}
