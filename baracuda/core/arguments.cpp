@@ -13,6 +13,7 @@ struct Guess {
   bool given = false, banned = false;  // banned: it was refused while it was given
   std::optional<DType> dtype;
   std::optional<Shape> shape;
+  size_t count = 1;  // tensors of a list: grows while the plan wants more than one
 };
 class Search {
  public:
@@ -50,18 +51,21 @@ class Search {
   static constexpr Shape kNoShape{3, 1, 4, 1, 5, 9, 2, 6};
 
   Status ask(Expectation& e) const {
-    std::vector<TensorView> views(guesses_.size());
+    std::vector<std::vector<TensorView>> views(guesses_.size());
     std::vector<ArgValue> values;
     uint64_t place = 1 << 12;  // they lie one behind the other, so that nothing overlaps
     for (size_t i = 0; i < guesses_.size(); ++i) {
       const Guess& g = guesses_[i];
       if (!g.given) continue;
-      views[i] = TensorView::dense(reinterpret_cast<void*>(place), g.dtype.value_or(no_dtype_), g.shape.value_or(kNoShape), plan_.device());
-      uint64_t bytes = 0;
-      if (__builtin_mul_overflow(uint64_t(views[i].numel()), byte_size(views[i].dtype), &bytes) || bytes > (uint64_t(1) << 63) - place)
-        return {Code::out_of_memory, text(op_, ": no memory holds its arguments, ", g.argument.info.name, " has shape ", views[i].shape)};
-      place += (bytes + (1 << 13) - 1) >> 12 << 12;
-      values.push_back({g.argument.info.name, {&views[i], 1}});
+      for (size_t k = 0; k < g.count; ++k) {
+        const TensorView v = TensorView::dense(reinterpret_cast<void*>(place), g.dtype.value_or(no_dtype_), g.shape.value_or(kNoShape), plan_.device());
+        uint64_t bytes = 0;
+        if (__builtin_mul_overflow(uint64_t(v.numel()), byte_size(v.dtype), &bytes) || bytes > (uint64_t(1) << 63) - place)
+          return {Code::out_of_memory, text(op_, ": no memory holds its arguments, ", g.argument.info.name, " has shape ", v.shape)};
+        place += (bytes + (1 << 13) - 1) >> 12 << 12;
+        views[i].push_back(v);
+      }
+      values.push_back({g.argument.info.name, views[i]});
     }
     e.arg.clear();
     return plan_.can_implement(values);
@@ -75,13 +79,16 @@ class Search {
   }
   // Changes guesses until the plan takes them; the refusal where none helps.
   Status settle() {
-    for (size_t step = 0; step < 6 * guesses_.size() + 6; ++step) {
+    for (size_t step = 0; step < 6 * guesses_.size() + 6 + kMaxRank; ++step) {
       Expectation e;
       const Status s = ask(e);
       if (s.ok()) return s;
       if (Guess* g = about(e.arg); g && g->given && (g->dtype != e.dtype || (e.shape && !(g->shape == e.shape)))) {
         g->dtype = e.dtype;
         if (e.shape) g->shape = e.shape;
+        continue;
+      } else if (g && g->given && g->argument.info.type == "tensors" && g->count < kMaxRank) {
+        ++g->count;
         continue;
       }
       std::string_view words = s.message();

@@ -88,7 +88,7 @@ template <class V> BARACUDA_HD Complex<V> operator/(Complex<V> x, Complex<V> y) 
   const auto lost = all_nan(z);
   if (!any(lost)) return z;
   const auto zero = is_zero(y) & mask_not(all_nan(x)), from_inf = has_inf(x) & is_finite(y), to_zero = has_inf(y) & is_finite(x);
-  const Complex<V> a = where(from_inf, boxed(x), x), b = where(to_zero, boxed(y), y);
+  const Complex<V> a = where(from_inf, boxed(x), u), b = where(to_zero, boxed(y), v);
   const Complex<V> pole = copysign(V(kInf), y.re) * x, other = where(from_inf, V(kInf), V(0)) * plain_product(a, conj(b));
   return where(lost & zero, pole, where(lost & (from_inf | to_zero), other, z));
 }

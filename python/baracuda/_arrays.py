@@ -39,8 +39,10 @@ def exported(array):
         name = NAMES.get(array.dtype.name)
         if name in BITS:
             return array.view(BITS[name]), name
-    elif framework(array) == "torch" and array.requires_grad:
-        return array.detach()
+    elif framework(array) == "torch":
+        if array.is_conj() or array.is_neg():  # bits of a view that DLPack has no word for
+            return array.detach().resolve_conj().resolve_neg()
+        return array.detach() if array.requires_grad else array
     return array
 
 

@@ -68,4 +68,6 @@ def fields(op, tensors, shapes, given):
             found.update(_concat(shapes["x"], given) if op["name"] == "concat" else TABLE[op["name"]](tensors, given))
         except (IndexError, KeyError):
             pass  # a rank that is wrong: the op's own words are better
+    if op["name"] == "binary_backward" and given.get("kind") in ("complex", "polar"):  # dtype is that of the parts, dy is complex
+        found["dtype"] = {"c64": "f32", "c128": "f64"}.get(found.get("dtype"), found.get("dtype"))
     return {key: value for key, value in found.items() if key in known and key not in given}

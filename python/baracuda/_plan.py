@@ -1,4 +1,5 @@
 """Plan: any op's plan, from keyword fields."""
+import operator
 from typing import NamedTuple, Optional
 
 from . import _arrays, _baracuda
@@ -28,7 +29,7 @@ def field_text(value):
     if isinstance(value, type):
         return _arrays.dtype_name(value)
     if isinstance(value, (tuple, list)):
-        return ",".join(str(int(v)) for v in value)
+        return ",".join(str(operator.index(v)) for v in value)
     if hasattr(value, "__index__"):
         return str(value.__index__())
     if hasattr(value, "__float__") and not hasattr(value, "dtype"):

@@ -7,6 +7,7 @@ in place, an optional one is made where it is given as True. Plans are kept, so 
 """
 import functools
 import json
+import operator
 
 from . import _arrays, _baracuda, _infer, _names
 from ._plan import Plan
@@ -21,7 +22,7 @@ def _plan(op, fields):
 
 def _hashable(value):
     if isinstance(value, (list, tuple)):
-        return tuple(int(v) for v in value)
+        return tuple(operator.index(v) for v in value)
     try:
         hash(value)
         return value

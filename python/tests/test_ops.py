@@ -50,6 +50,29 @@ def test_scalars_and_tensors():
     np.testing.assert_array_equal(ops.clamp(x, np.float32([-0.5]), np.float32([0.5])), x.clip(-0.5, 0.5))
 
 
+def test_lists_of_indices():
+    x, i, j = rng.standard_normal((4, 5, 3)).astype(np.float32), np.array([0, 3, 3]), np.array([4, 1, 1])
+    np.testing.assert_array_equal(ops.index(x, [i, j], axes=[0, 1]), x[i, j])
+    want = x.copy()
+    np.add.at(want, (i, j), np.ones((3, 3), np.float32))
+    np.testing.assert_allclose(ops.index_put(x, [i, j], np.ones((3, 3), np.float32), axes=[0, 1], reduce="add"), want, rtol=1e-6)
+
+
+def test_complex_parts():
+    a, b = rng.standard_normal(5), rng.standard_normal(5)
+    dy = a + 1j * b
+    da, db = ops.complex_backward(dy, a=a, b=b, da=True, db=True)
+    np.testing.assert_array_equal(da, dy.real)
+    np.testing.assert_array_equal(db, dy.imag)
+    with np.errstate(all="ignore"):
+        assert ops.div(np.array([1e308 + 1e308j]), np.array([complex(np.inf, np.inf)]))[0] == 0
+
+
+def test_axes_are_integers():
+    with pytest.raises(TypeError):
+        ops.sum(np.ones((2, 3), np.float32), axes=[0.7])
+
+
 def test_products():
     a, b = random_view((3, 4, 5)), random_view((3, 5, 6))
     np.testing.assert_allclose(ops.gemm(a, b), a @ b, rtol=1e-5, atol=1e-5)

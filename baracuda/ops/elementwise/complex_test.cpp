@@ -257,6 +257,18 @@ TEST(Complex, ProductsKeepTheDigitsThatCancel) {
   }
 }
 
+// Annex G: finite / infinite is zero and infinite / finite infinite, also where the products of the parts overflow.
+TEST(Complex, QuotientsOfHugeNumbersAndInfinities) {
+  for (DType t : kTypes) {
+    const double huge = t == DType::c64 ? 3e38 : 1e308;
+    const double parts[4][4] = {{huge, huge, INFINITY, INFINITY}, {-huge, huge, INFINITY, -INFINITY}, {INFINITY, INFINITY, huge, huge}, {INFINITY, -INFINITY, huge, -huge}};
+    Tensor a(t, {4}), b(t, {4}), y(t, {4});
+    for (int i = 0; i < 4; ++i) put(a, i, {parts[i][0], parts[i][1]}), put(b, i, {parts[i][2], parts[i][3]});
+    ASSERT_OK(run_plan<Binary>({BinaryKind::div, t, {4}, {4}}, {a, b, y}));
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(get(y, i).real() == 0 && get(y, i).imag() == 0) << t << " " << i;
+    for (int i = 2; i < 4; ++i) EXPECT_TRUE(std::isinf(get(y, i).real()) || std::isinf(get(y, i).imag())) << t << " " << i;
+  }
+}
 TEST(Complex, WhereAndItsGradient) {
   for (DType t : kTypes) {
     const Tensor a(DType::boolean, {2, 2}, {1, 0, 0, 1}), b = complex_normal(t, {2, 2}, 1), c = complex_normal(t, {2}, 2), dy = complex_normal(t, {2, 2}, 3);
