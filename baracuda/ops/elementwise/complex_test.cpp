@@ -265,8 +265,8 @@ TEST(Complex, QuotientsOfHugeNumbersAndInfinities) {
     Tensor a(t, {4}), b(t, {4}), y(t, {4});
     for (int i = 0; i < 4; ++i) put(a, i, {parts[i][0], parts[i][1]}), put(b, i, {parts[i][2], parts[i][3]});
     ASSERT_OK(run_plan<Binary>({BinaryKind::div, t, {4}, {4}}, {a, b, y}));
-    for (int i = 0; i < 2; ++i) EXPECT_TRUE(get(y, i).real() == 0 && get(y, i).imag() == 0) << t << " " << i;
-    for (int i = 2; i < 4; ++i) EXPECT_TRUE(std::isinf(get(y, i).real()) || std::isinf(get(y, i).imag())) << t << " " << i;
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(get(y, i).real() == 0 && get(y, i).imag() == 0) << name(t) << " " << i;
+    for (int i = 2; i < 4; ++i) EXPECT_TRUE(std::isinf(get(y, i).real()) || std::isinf(get(y, i).imag())) << name(t) << " " << i;
   }
 }
 TEST(Complex, WhereAndItsGradient) {
