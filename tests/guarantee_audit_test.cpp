@@ -205,7 +205,7 @@ Status run(const AnyPlan& plan, std::vector<Drawn>& drawn, int poison) {
     for (size_t i = 0; i < d.start.size(); ++i) {
       EXPECT_FALSE(d.memory[i]->damage()) << "wrote outside " << d.info.name;
       if (!written(d.info.role) || !s.ok())
-        EXPECT_EQ(std::memcmp(d.memory[i]->data(), d.start[i].data(), d.start[i].size()), 0) << (s.ok() ? "changed its input " : "was refused and wrote ") << d.info.name;
+        EXPECT_TRUE(std::equal(d.start[i].begin(), d.start[i].end(), d.memory[i]->data())) << (s.ok() ? "changed its input " : "was refused and wrote ") << d.info.name;
     }
   return s;
 }
@@ -230,7 +230,7 @@ void check_refusals(const AnyPlan& plan, std::vector<Drawn>& drawn) {
       }
   for (const Drawn& d : drawn)
     for (size_t i = 0; i < d.start.size(); ++i)
-      EXPECT_EQ(std::memcmp(d.memory[i]->data(), d.start[i].data(), d.start[i].size()), 0) << "a refused run wrote " << d.info.name;
+      EXPECT_TRUE(std::equal(d.start[i].begin(), d.start[i].end(), d.memory[i]->data())) << "a refused run wrote " << d.info.name;
 }
 
 // Whether the plan was small enough to try.
@@ -258,7 +258,7 @@ bool audit_repeats(const std::string& problem, const DrawRules& rules, uint64_t 
           const char* now = d.memory[i]->data();
           if (k == first.size()) first.emplace_back(now, now + d.start[i].size());
           else if (ran && plan->sku().guarantee.deterministic)
-            EXPECT_EQ(std::memcmp(now, first[k].data(), first[k].size()), 0) << "other bits in " << d.info.name << " with " << team << " threads, repeat " << repeat;
+            EXPECT_TRUE(std::equal(first[k].begin(), first[k].end(), now)) << "other bits in " << d.info.name << " with " << team << " threads, repeat " << repeat;
         }
     }
   }

@@ -45,8 +45,11 @@ std::atomic<Isa> limit{Isa::avx512bf16};
 
 Isa isa() {
   static const Isa best = detect_and_ask();
-  const Isa at_most = limit.load(std::memory_order_relaxed);
-  return at_most < best ? at_most : best;
+  const Isa at_most = limit.load(std::memory_order_relaxed), chosen = at_most < best ? at_most : best;
+#ifdef BARACUDA_WITHOUT_AVX2
+  if (chosen == Isa::avx2) return Isa::portable;
+#endif
+  return chosen;
 }
 void limit_isa(Isa at_most) { limit.store(at_most, std::memory_order_relaxed); }
 
