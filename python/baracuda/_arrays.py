@@ -49,6 +49,8 @@ def exported(array):
 def writable(array):
     if framework(array) == "jax":
         raise TypeError("a jax array cannot be written; leave the output out and take the one that is returned")
+    if framework(array) == "torch" and (array.is_conj() or array.is_neg()):
+        raise TypeError("a conjugated or negated view of torch cannot be written; give the tensor that it views")
     return exported(array)
 
 

@@ -47,25 +47,26 @@ def _kv_cache(t, f):
     return {"batch": k[0], "heads": k[1], "tokens": k[2], "head_dim": k[3], "value_dim": t["v"][1][3], "capacity": cache[2]}
 
 
-def _concat(pieces, f):
-    whole, axis = list(pieces[0]), f.get("axis", 0)
+def _concat(t, f):
+    pieces, axis = t["x"][2], f.get("axis", 0)
+    whole = list(pieces[0])
     whole[axis] = sum(piece[axis] for piece in pieces)
     return {"shape": whole}
 
 
 TABLE = {"gemm": _gemm, "embedding": _table, "embedding_backward": _table, "cross_entropy": _cross_entropy,
          "cross_entropy_backward": _cross_entropy, "fused_linear_cross_entropy": _fused_loss, "flash_sdpa": _attention,
-         "flash_sdpa_backward": _attention, "kv_cache_append": _kv_cache}
+         "flash_sdpa_backward": _attention, "kv_cache_append": _kv_cache, "concat": _concat}
 
 
-def fields(op, tensors, shapes, given):
-    """op: the registry's entry; tensors: {argument: (dtype, shape)}, of a list its first; shapes: {argument: those of the
-    whole list}; given: the fields of the call."""
+def fields(op, tensors, given):
+    """op: the registry's entry; tensors: {argument: (dtype and shape, of a list those of its first; shapes of the whole
+    list)}; given: the fields of the call."""
     known = {f["name"] for f in op["fields"]}
-    found = _baracuda.infer(op["name"], [(name, dtype, list(shape)) for name, (dtype, shape) in tensors.items()])
-    if op["name"] == "concat" or op["name"] in TABLE:
+    found = _baracuda.infer(op["name"], [(name, dtype, list(shape)) for name, (dtype, shape, _) in tensors.items()])
+    if op["name"] in TABLE:
         try:
-            found.update(_concat(shapes["x"], given) if op["name"] == "concat" else TABLE[op["name"]](tensors, given))
+            found.update(TABLE[op["name"]](tensors, given))
         except (IndexError, KeyError):
             pass  # a rank that is wrong: the op's own words are better
     if op["name"] == "binary_backward" and given.get("kind") in ("complex", "polar"):  # dtype is that of the parts, dy is complex

@@ -59,10 +59,10 @@ def _function(name, op, kind):
             pieces = value if isinstance(value, list) else [value]
             if not pieces or isinstance(pieces[0], list):
                 continue
-            seen[key] = _arrays.describe(pieces[0]), [_arrays.describe(piece)[1] for piece in pieces]
+            seen[key] = *_arrays.describe(pieces[0]), [_arrays.describe(piece)[1] for piece in pieces]
             like = like or _arrays.framework(pieces[0])
         read = {key: value for key, value in seen.items() if roles[key] not in ("out", "optional out")} or seen
-        fields = {**_infer.fields(op, {key: value[0] for key, value in read.items()}, {key: value[1] for key, value in read.items()}, fields), **fields}
+        fields = {**_infer.fields(op, read, fields), **fields}
         plan = _plan(op["name"], tuple((key, _hashable(value)) for key, value in fields.items()))
         return plan(like=like or "numpy", **args)
 
