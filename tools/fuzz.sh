@@ -1,8 +1,8 @@
 #!/bin/sh
 # fuzz.sh [SECONDS] [NAME...]
-# BARACUDA_FUZZ_SEED starts another sequence of inputs than the one of seed 1.
 # Runs the fuzzers (c descriptor npy safetensors text; all by default), SECONDS each (60), from the seeds in tests/fuzz/corpus.
 # What they find on the way stays in build/fuzz/corpus; an input that crashes is printed, kept there and makes this fail.
+# The sequence of inputs is that of seed 1, so that a second run of the same build meets the same ones; BARACUDA_FUZZ_SEED starts another.
 # BARACUDA_FUZZ_BUILD names another build directory, which is then taken as it is.
 set -eu
 cd "$(dirname "$0")/.."
@@ -23,7 +23,7 @@ for name in "$@"; do
   [ -f "$dictionary" ] && dictionary=-dict=$dictionary || dictionary=
   echo "fuzz_$name: $seconds s"
   # Nothing that a descriptor or a header says may be allocated: the limits are far below what they can say.
-  "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=1500 -malloc_limit_mb=256 -max_len=4096 \
+  "$build/tests/fuzz/fuzz_$name" -seed="${BARACUDA_FUZZ_SEED:-1}" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=1500 -malloc_limit_mb=256 -max_len=4096 \
     -print_final_stats=1 -print_funcs=0 -verbosity=0 -artifact_prefix="$found/../" $dictionary "$found" "tests/fuzz/corpus/$name" 2>&1 |
     grep -vE '^stat::(new_units|slowest)' >"$build/corpus/$name.log" && status=0 || status=$?
   if grep -qE 'SUMMARY|ERROR: libFuzzer|runtime error' "$build/corpus/$name.log" || ! grep -q number_of_executed_units "$build/corpus/$name.log"; then

@@ -119,17 +119,19 @@ template <class T> struct RowSum {
       int64_t k, end;
       if (r.from < 0) end = k = 0;
       else clip(r, low, high, k, end);
-      const T* from = row + o * stride;
-      double* to = sum + (r.from - low);
-      if (r.step == 0 && k < end) {
+      o += r.length;
+      if (k >= end) continue;
+      const T* from = row + (o - r.length + k) * stride;
+      double* to = sum + (r.from + k * r.step - low);  // the first one of the run that lies in the piece
+      const int64_t count = end - k;
+      if (r.step == 0) {
         double s = *to;
-        for (; k < end; ++k) s += to_double(from[k * stride]);
+        for (int64_t j = 0; j < count; ++j) s += to_double(from[j * stride]);
         *to = s;
       } else if (r.step == 1 && stride == 1)
-        for (; k < end; ++k) to[k] += to_double(from[k]);
+        for (int64_t j = 0; j < count; ++j) to[j] += to_double(from[j]);
       else
-        for (; k < end; ++k) to[k * r.step] += to_double(from[k * stride]);
-      o += r.length;
+        for (int64_t j = 0; j < count; ++j) to[j * r.step] += to_double(from[j * stride]);
     }
   }
   void add(int a, const T* at, int64_t low, int64_t high) {

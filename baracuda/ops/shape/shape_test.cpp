@@ -142,7 +142,7 @@ TEST(Shape, Pad) {
       {DType::f32, {4, 5}, PadMode::replicate, {-2, -1}, {5, -1}, {}},   {DType::f32, {1, 1}, PadMode::replicate, {2, 0}, {2, 3}, {}},
       {DType::f32, {4, 5}, PadMode::circular, {4, 2}, {1, 5}, {}},       {DType::f32, {5, 4}, PadMode::circular, {-2, 0}, {4, -1}, {}},
       {DType::f32, {4, 5}, PadMode::symmetric, {4, 2}, {1, 5}, {}},      {DType::f32, {3, 2, 2, 3}, PadMode::symmetric, {0, 1, 2, 0}, {1, 0, 1, 0}, {}},
-      {DType::f32, {2, 2100}, PadMode::reflect, {1, 1500}, {0, 2099}, {}}};
+      {DType::f32, {2, 2100}, PadMode::reflect, {1, 1500}, {0, 2099}, {}}, {DType::f32, {2, 1100}, PadMode::constant, {0, -3}, {1, 5}, {0, 3}}};
   for (const PadDescriptor& d : cases) {
     const Source s = source_of(d);
     ASSERT_TRUE(d.y_shape() == s.y()) << describe(d);
