@@ -35,8 +35,9 @@ void check(const Status& s) { if (!s.ok()) raise(s); }
 nb::dlpack::dtype dlpack_of(DType t) {
   using Code = nb::dlpack::dtype_code;
   const DTypeFacts& f = kDTypeFacts[size_t(t)];
-  const Code code = t == DType::boolean ? Code::Bool : t == DType::bf16 ? Code::Bfloat : t == DType::f8e4m3 ? Code::Float8_E4M3FN
-                    : t == DType::f8e5m2 ? Code::Float8_E5M2 : f.complex ? Code::Complex : f.floating ? Code::Float
+  const Code code = t == DType::boolean ? Code::Bool : t == DType::bf16 ? Code::Bfloat : t == DType::f8_e4m3fn ? Code::Float8_E4M3FN
+                    : t == DType::f8_e5m2 ? Code::Float8_E5M2 : t == DType::f8_e4m3fnuz ? Code::Float8_E4M3FNUZ
+                    : t == DType::f8_e5m2fnuz ? Code::Float8_E5M2FNUZ : f.complex ? Code::Complex : f.floating ? Code::Float
                     : f.is_signed ? Code::Int : Code::UInt;
   return {uint8_t(code), uint8_t(f.bits), 1};
 }

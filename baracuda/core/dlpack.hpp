@@ -8,12 +8,14 @@
 
 namespace baracuda {
 
-// Nothing for the dtypes that DLPack 0.6 has no code for: the 8-bit floats and the packed types.
+// Nothing for the packed types. The codes that DLPack 0.6 lacks are those of DLPack 1.1: frameworks exchange 8-bit floats by them.
 inline std::optional<DLDataType> dlpack_dtype(DType t) {
-  if (!valid(t) || bit_size(t) < 8 || t == DType::f8e4m3 || t == DType::f8e5m2) return {};
-  constexpr uint8_t kBool = 6;  // kDLBool of DLPack 0.8 and later
+  if (!valid(t) || bit_size(t) < 8) return {};
+  constexpr uint8_t kBool = 6, kFloat8_e4m3fn = 10, kFloat8_e4m3fnuz = 11, kFloat8_e5m2 = 12, kFloat8_e5m2fnuz = 13;
   const DTypeFacts& f = kDTypeFacts[size_t(t)];
   const uint8_t code = t == DType::boolean ? kBool : t == DType::bf16 ? uint8_t(kDLBfloat)
+                       : t == DType::f8_e4m3fn ? kFloat8_e4m3fn : t == DType::f8_e4m3fnuz ? kFloat8_e4m3fnuz
+                       : t == DType::f8_e5m2 ? kFloat8_e5m2 : t == DType::f8_e5m2fnuz ? kFloat8_e5m2fnuz
                        : f.complex ? uint8_t(kDLComplex) : f.floating ? uint8_t(kDLFloat) : f.is_signed ? uint8_t(kDLInt) : uint8_t(kDLUInt);
   return DLDataType{code, uint8_t(f.bits), 1};
 }

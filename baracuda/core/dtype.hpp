@@ -8,15 +8,20 @@
 namespace baracuda {
 
 enum class DType : uint8_t {
-  boolean, i8, u8, i16, u16, i32, u32, i64, u64, f16, bf16, f32, f64, f8e4m3, f8e5m2, c64, c128, i4, u4, count
+  boolean, i8, u8, i16, u16, i32, u32, i64, u64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz,
+  c64, c128, i4, u4, count
 };
 inline constexpr size_t kDTypes = size_t(DType::count);
 
 // 16-bit floats as stored; arithmetic on them happens in float (math/element.hpp converts).
 struct f16 { uint16_t bits; };
 struct bf16 { uint16_t bits; };
-struct f8e4m3 { uint8_t bits; };
-struct f8e5m2 { uint8_t bits; };
+// 8-bit floats of four exponent bits and three of fraction, or five and two. fn: no infinities, NaN is all ones; fnuz: neither
+// infinities nor -0, whose code is the only NaN.
+struct f8_e4m3fn { uint8_t bits; };
+struct f8_e5m2 { uint8_t bits; };
+struct f8_e4m3fnuz { uint8_t bits; };
+struct f8_e5m2fnuz { uint8_t bits; };
 
 struct DTypeFacts {
   std::string_view name;
@@ -28,7 +33,8 @@ inline constexpr DTypeFacts kDTypeFacts[kDTypes] = {
     {"i16", 16, false, false, true},   {"u16", 16, false, false, false},  {"i32", 32, false, false, true},
     {"u32", 32, false, false, false},  {"i64", 64, false, false, true},   {"u64", 64, false, false, false},
     {"f16", 16, true, false, true},    {"bf16", 16, true, false, true},   {"f32", 32, true, false, true},
-    {"f64", 64, true, false, true},    {"f8e4m3", 8, true, false, true},  {"f8e5m2", 8, true, false, true},
+    {"f64", 64, true, false, true},    {"f8_e4m3fn", 8, true, false, true}, {"f8_e5m2", 8, true, false, true},
+    {"f8_e4m3fnuz", 8, true, false, true}, {"f8_e5m2fnuz", 8, true, false, true},
     {"c64", 64, true, true, true},     {"c128", 128, true, true, true},   {"i4", 4, false, false, true},
     {"u4", 4, false, false, false}};
 constexpr bool valid(DType t) { return t < DType::count; }
@@ -59,6 +65,10 @@ BARACUDA_ELEMENT(f16, f16, float)
 BARACUDA_ELEMENT(bf16, bf16, float)
 BARACUDA_ELEMENT(float, f32, float)
 BARACUDA_ELEMENT(double, f64, double)
+BARACUDA_ELEMENT(f8_e4m3fn, f8_e4m3fn, float)
+BARACUDA_ELEMENT(f8_e5m2, f8_e5m2, float)
+BARACUDA_ELEMENT(f8_e4m3fnuz, f8_e4m3fnuz, float)
+BARACUDA_ELEMENT(f8_e5m2fnuz, f8_e5m2fnuz, float)
 #undef BARACUDA_ELEMENT
 template <class T> using Acc = typename Element<T>::Acc;
 template <class T> inline constexpr DType kDTypeOf = Element<T>::tag;
@@ -69,7 +79,9 @@ constexpr DType accumulator(DType t) {
 }
 
 template <class... T> struct TypeList { static constexpr size_t size = sizeof...(T); };
+template <class... A, class... B> constexpr TypeList<A..., B...> join(TypeList<A...>, TypeList<B...>) { return {}; }
 using Floating = TypeList<f16, bf16, float, double>;
+using Float8 = TypeList<f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz>;  // stored and cast; ops compute in the wider ones
 using Integers = TypeList<int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t>;
 
 // A row of values indexed by dtype; a default-constructed entry means "not served".
@@ -87,6 +99,7 @@ struct DTypeSet {
 template <class... T> constexpr DTypeSet dtypes(TypeList<T...>) {
   return {((1u << unsigned(kDTypeOf<T>)) | ... | 0u)};
 }
+constexpr bool is_float8(DType t) { return dtypes(Float8{}).has(t); }
 // by_dtype<Table>(list): calls f.template operator()<T>() for each type of the list and stores the results.
 template <class Entry, class... T, class F> constexpr ByDType<Entry> by_dtype(TypeList<T...>, F f) {
   ByDType<Entry> table;

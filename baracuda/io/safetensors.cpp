@@ -12,7 +12,7 @@ struct DTypeName { std::string_view text; DType dtype; };
 constexpr DTypeName kNames[] = {
     {"BOOL", DType::boolean}, {"I8", DType::i8},   {"U8", DType::u8},   {"I16", DType::i16},        {"U16", DType::u16},
     {"I32", DType::i32},      {"U32", DType::u32}, {"I64", DType::i64}, {"U64", DType::u64},        {"F16", DType::f16},
-    {"BF16", DType::bf16},    {"F32", DType::f32}, {"F64", DType::f64}, {"F8_E4M3", DType::f8e4m3}, {"F8_E5M2", DType::f8e5m2},
+    {"BF16", DType::bf16},    {"F32", DType::f32}, {"F64", DType::f64}, {"F8_E4M3", DType::f8_e4m3fn}, {"F8_E5M2", DType::f8_e5m2},
     {"C64", DType::c64}};
 
 Status malformed(const std::string& why) { return {Code::invalid_problem, "malformed safetensors file: " + why}; }

@@ -1,7 +1,7 @@
 #pragma once
-// f16 and bf16 to float and back, one value at a time, anywhere (host, device, constant expressions). Widening is exact.
-// Narrowing rounds once, to nearest even, also from double; overflow gives infinity, subnormals are kept, a NaN stays a
-// NaN (quiet, upper payload bits kept). math/element.hpp does the same for whole vectors, bit for bit.
+// f16, bf16 and the 8-bit floats to float and back, one value at a time, anywhere (host, device, constant expressions). Widening is exact.
+// Narrowing rounds once, to nearest even, also from double; overflow gives infinity (NaN in an 8-bit float without one),
+// subnormals are kept, a NaN stays a NaN (quiet; a half keeps the upper payload bits). math/element.hpp does the same for whole vectors, bit for bit.
 #include <bit>
 #include <cstdint>
 #include <type_traits>
@@ -20,9 +20,50 @@ constexpr BARACUDA_HD float to_float(f16 h) {
 }
 constexpr BARACUDA_HD float to_float(float x) { return x; }
 
+// What tells the 8-bit floats apart. Codes without the sign: the largest finite one, what an overflow gives, NaN.
+struct Float8Format { int fraction, bias; uint8_t largest, overflow, nan; bool signed_zero; };
+template <class T> inline constexpr Float8Format kFloat8 = {};
+template <> inline constexpr Float8Format kFloat8<f8_e4m3fn> = {3, 7, 0x7e, 0x7f, 0x7f, true};
+template <> inline constexpr Float8Format kFloat8<f8_e5m2> = {2, 15, 0x7b, 0x7c, 0x7f, true};
+template <> inline constexpr Float8Format kFloat8<f8_e4m3fnuz> = {3, 8, 0x7f, 0x80, 0x80, false};
+template <> inline constexpr Float8Format kFloat8<f8_e5m2fnuz> = {2, 16, 0x7f, 0x80, 0x80, false};
+template <class T> inline constexpr bool kIsFloat8 = kFloat8<T>.fraction > 0;
+template <class T> concept IsFloat8 = kIsFloat8<T>;
+// The bits of floats that both ways need: that of the smallest normal number, of an addend whose last place is that of the
+// subnormals, and of the factor that takes the exponent from one bias to the other.
+template <class T> inline constexpr uint32_t kFloat8Normal = uint32_t(128 - kFloat8<T>.bias) << 23;
+template <class T> inline constexpr uint32_t kFloat8Addend = uint32_t(151 - kFloat8<T>.bias - kFloat8<T>.fraction) << 23;
+template <class T> inline constexpr uint32_t kFloat8Factor = uint32_t(254 - kFloat8<T>.bias) << 23;
+
+template <IsFloat8 T> constexpr BARACUDA_HD float to_float(T h) {
+  constexpr Float8Format f = kFloat8<T>;
+  const uint32_t magnitude = h.bits & 0x7f, sign = uint32_t(h.bits & 0x80) << 24;
+  if (f.signed_zero ? magnitude > f.largest : h.bits == f.nan)  // an infinity is the overflow that is not NaN
+    return __builtin_bit_cast(float, sign | 0x7f800000 | (magnitude == f.overflow && f.overflow != f.nan ? 0 : 0x400000));
+  const float x = __builtin_bit_cast(float, magnitude << (23 - f.fraction)) * __builtin_bit_cast(float, kFloat8Factor<T>);  // exact
+  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, x) | sign);
+}
+template <IsFloat8 T> constexpr BARACUDA_HD T float8(float x) {
+  constexpr Float8Format f = kFloat8<T>;
+  constexpr int shift = 23 - f.fraction;
+  const uint32_t u = __builtin_bit_cast(uint32_t, x), a = u & 0x7fffffff, sign = (u >> 24) & 0x80;
+  uint32_t code = 0;
+  if (a > 0x7f800000) code = f.nan;
+  else if (a >= kFloat8Normal<T>) {
+    const uint32_t t = a - kFloat8Normal<T> + (1u << 23);
+    code = (t + (1u << (shift - 1)) - 1 + ((t >> shift) & 1)) >> shift;
+    if (code > f.largest) code = f.overflow;
+  } else {
+    const float shifted = __builtin_bit_cast(float, a) + __builtin_bit_cast(float, kFloat8Addend<T>);  // the addition rounds
+    code = __builtin_bit_cast(uint32_t, shifted) - kFloat8Addend<T>;
+  }
+  return {uint8_t(f.signed_zero || (code & 0x7f) ? code | sign : code)};
+}
+
 template <class T> constexpr BARACUDA_HD T from_float(float x) {
   const uint32_t u = __builtin_bit_cast(uint32_t, x), a = u & 0x7fffffff;
   if constexpr (std::is_same_v<T, float>) return x;
+  else if constexpr (kIsFloat8<T>) return float8<T>(x);
   else if constexpr (std::is_same_v<T, bf16>) {
     if (a > 0x7f800000) return {uint16_t((u >> 16) | 0x40)};
     return {uint16_t((u + 0x7fff + ((u >> 16) & 1)) >> 16)};
@@ -40,7 +81,7 @@ template <class T> constexpr BARACUDA_HD T from_float(float x) {
   }
 }
 
-// A double on its way to a half goes through float rounded to odd, so that the second rounding sees every lost bit.
+// A double on its way to a narrower float than f32 goes through float rounded to odd, so that the second rounding sees every lost bit.
 constexpr BARACUDA_HD float to_odd_float(double x) {
   const float f = float(x);
   if (double(f) == x || x != x) return f;
@@ -56,7 +97,7 @@ template <class T> constexpr BARACUDA_HD T from_double(double x) {
 }
 
 template <class T> constexpr BARACUDA_HD double to_double(T x) {
-  if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) return to_float(x);
+  if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16> || kIsFloat8<T>) return to_float(x);
   else return double(x);
 }
 

@@ -10,7 +10,7 @@ namespace baracuda::testing {
 namespace {
 
 constexpr int kGuard = 256;          // bytes on both sides; keeps the 64-byte alignment of the first element
-constexpr uint8_t kPoison = 0xff;    // NaN in every floating type, -1 or the largest value in integers
+constexpr uint8_t kPoison = 0xff;    // NaN in every float but the fnuz ones, -1 or the largest value in integers
 constexpr uint8_t kGuardByte = 0xa5;
 
 // Written from the format, not with the library's conversions: exponent bits, mantissa bits, and nearest-even by nearbyint.
@@ -39,6 +39,28 @@ uint32_t encode(double v, int exponent_bits, int mantissa_bits) {
   if (a < std::ldexp(1.0, 1 - bias)) return sign | uint32_t(std::ldexp(a, bias - 1 + mantissa_bits));
   return sign | uint32_t(e + bias) << mantissa_bits | (uint32_t(std::ldexp(a, mantissa_bits - e)) & ((1u << mantissa_bits) - 1));
 }
+// 8-bit floats, by the definition of each and by search.
+double decode8(DType t, unsigned code) {
+  const bool e4 = t == DType::f8_e4m3fn || t == DType::f8_e4m3fnuz, fnuz = t == DType::f8_e4m3fnuz || t == DType::f8_e5m2fnuz;
+  const int digits = e4 ? 3 : 2, bias = (e4 ? 7 : 15) + fnuz, magnitude = int(code & 0x7f), exponent = magnitude >> digits, rest = magnitude & ((1 << digits) - 1);
+  if (fnuz ? code == 0x80 : e4 ? magnitude == 0x7f : magnitude > 0x7c) return std::nan("");
+  const double sign = code & 0x80 ? -1 : 1;
+  if (!fnuz && !e4 && magnitude == 0x7c) return sign * INFINITY;
+  return sign * (exponent ? std::ldexp((1 << digits) + rest, exponent - bias - digits) : std::ldexp(rest, 1 - bias - digits));
+}
+uint8_t encode8(DType t, double v) {
+  const bool fnuz = t == DType::f8_e4m3fnuz || t == DType::f8_e5m2fnuz;
+  const unsigned largest = fnuz ? 0x7f : t == DType::f8_e4m3fn ? 0x7e : 0x7b, sign = std::signbit(v) ? 0x80 : 0, nan = fnuz ? 0x80 : 0x7f | sign;
+  if (std::isnan(v)) return uint8_t(nan);
+  const double a = std::fabs(v), most = decode8(t, largest), beyond = most + (most - decode8(t, largest - 1)) / 2;
+  if (a > beyond || (a == beyond && largest % 2)) return uint8_t(t == DType::f8_e5m2 ? 0x7c | sign : nan);
+  unsigned best = 0;
+  for (unsigned c = 1; c <= largest; ++c) {
+    const double near = std::fabs(decode8(t, c) - a), so_far = std::fabs(decode8(t, best) - a);
+    if (near < so_far || (near == so_far && c % 2 == 0)) best = c;
+  }
+  return uint8_t(best == 0 && fnuz ? 0 : best | sign);
+}
 template <class T> double get(const void* p) { T v; std::memcpy(&v, p, sizeof v); return double(v); }
 template <class T> void put(void* p, T v) { std::memcpy(p, &v, sizeof v); }
 
@@ -50,6 +72,7 @@ double read_element(DType t, const void* p) {
     case DType::f32: return get<float>(p);
     case DType::f16: return decode(uint32_t(get<uint16_t>(p)), 5, 10);
     case DType::bf16: return decode(uint32_t(get<uint16_t>(p)), 8, 7);
+    case DType::f8_e4m3fn: case DType::f8_e5m2: case DType::f8_e4m3fnuz: case DType::f8_e5m2fnuz: return decode8(t, *static_cast<const uint8_t*>(p));
     case DType::i64: return get<int64_t>(p);
     case DType::i32: return get<int32_t>(p);
     case DType::i16: return get<int16_t>(p);
@@ -67,6 +90,7 @@ void write_element(DType t, void* p, double v) {
     case DType::f32: return put<float>(p, float(v));
     case DType::f16: return put<uint16_t>(p, uint16_t(encode(v, 5, 10)));
     case DType::bf16: return put<uint16_t>(p, uint16_t(encode(v, 8, 7)));
+    case DType::f8_e4m3fn: case DType::f8_e5m2: case DType::f8_e4m3fnuz: case DType::f8_e5m2fnuz: return put<uint8_t>(p, encode8(t, v));
     case DType::i64: return put<int64_t>(p, int64_t(v));
     case DType::i32: return put<int32_t>(p, int32_t(v));
     case DType::i16: return put<int16_t>(p, int16_t(v));

@@ -4,11 +4,11 @@ import sys
 from . import _baracuda
 
 NAMES = {"bool": "bool", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16", "int32": "i32", "uint32": "u32", "int64": "i64",
-         "uint64": "u64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "float8_e4m3fn": "f8e4m3",
-         "float8_e5m2": "f8e5m2", "complex64": "c64", "complex128": "c128"}
+         "uint64": "u64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "float8_e4m3fn": "f8_e4m3fn",
+         "float8_e5m2": "f8_e5m2", "float8_e4m3fnuz": "f8_e4m3fnuz", "float8_e5m2fnuz": "f8_e5m2fnuz", "complex64": "c64", "complex128": "c128"}
 NUMPY = {ours: theirs for theirs, ours in NAMES.items()}
 # numpy has no word for these; DLPack gets the integer of the same size.
-BITS = {"bf16": "uint16", "f8e4m3": "uint8", "f8e5m2": "uint8"}
+BITS = {"bf16": "uint16", "f8_e4m3fn": "uint8", "f8_e5m2": "uint8", "f8_e4m3fnuz": "uint8", "f8_e5m2fnuz": "uint8"}
 
 
 def dtype_name(dtype):

@@ -6,9 +6,12 @@
 
 namespace baracuda {
 
-// The dtypes that cast and fill know.
+// The dtypes of plain numbers; cast and fill know the 8-bit floats besides.
 using Castable = TypeList<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>;
-struct CastKernels { ByDType<ByDType<MapRun>> from; };
+using CastableOrFloat8 = decltype(join(Castable{}, Float8{}));
+// What a cast can saturate to.
+using Saturable = decltype(join(TypeList<f16, bf16>{}, Float8{}));
+struct CastKernels { ByDType<ByDType<MapRun>> from, saturated; };
 BARACUDA_ISA_TABLE(CastKernels, cast_kernels)
 
 }  // namespace baracuda

@@ -13,7 +13,8 @@ Status expect_apart(std::string_view op, const TensorView& x, const TensorView& 
 
 Status run_cast(const Launch<Cast>& l) {
   const MapOperand x = MapOperand::of(l.args.x), y = MapOperand::of(l.args.y);
-  run_map(l.desc.shape, {&x, 1}, {&y, 1}, BARACUDA_ISA_PICK(cast_kernels).from[l.desc.dtype][l.desc.to], nullptr, l.threads);
+  const CastKernels& kernels = BARACUDA_ISA_PICK(cast_kernels);
+  run_map(l.desc.shape, {&x, 1}, {&y, 1}, (l.desc.saturate ? kernels.saturated : kernels.from)[l.desc.dtype][l.desc.to], nullptr, l.threads);
   return {};
 }
 
@@ -30,6 +31,8 @@ Status run_fill(const Launch<Fill>& l) {
 
 Status Cast::validate(const Descriptor& d) {
   if (!valid(d.dtype) || !valid(d.to)) return invalid(name, "invalid dtype");
+  if (d.saturate && !dtypes(Saturable{}).has(d.to))
+    return invalid(name, text("saturate is for casts to ", to_string(dtypes(Saturable{})), ", to is ", d.to));
   return expect_shape(name, "shape", d.shape);
 }
 Status Cast::check(const Descriptor& d, const Args& a) {
@@ -39,10 +42,10 @@ Status Cast::check(const Descriptor& d, const Args& a) {
 }
 std::span<const Kernel<Cast>> Cast::kernels() {
   static constexpr Kernel<Cast> list[] = {{.name = "cast.cpu.map",
-                                           .launch = launch_all<Cast>(Castable{}, run_cast),
+                                           .launch = launch_all<Cast>(CastableOrFloat8{}, run_cast),
                                            .guarantee = exact<Cast>,
                                            .refuse = [](const CastDescriptor& d, const PlanPreference&) {
-                                             return dtypes(Castable{}).has(d.to) ? std::string() : text("no cast to ", d.to);
+                                             return dtypes(CastableOrFloat8{}).has(d.to) ? std::string() : text("no cast to ", d.to);
                                            }}};
   return list;
 }
@@ -67,7 +70,7 @@ Status Fill::validate(const Descriptor& d) {
 }
 Status Fill::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.shape); }
 std::span<const Kernel<Fill>> Fill::kernels() {
-  static constexpr Kernel<Fill> list[] = {{.name = "fill.cpu.map", .launch = launch_all<Fill>(Castable{}, run_fill), .guarantee = exact<Fill>}};
+  static constexpr Kernel<Fill> list[] = {{.name = "fill.cpu.map", .launch = launch_all<Fill>(CastableOrFloat8{}, run_fill), .guarantee = exact<Fill>}};
   return list;
 }
 

@@ -9,19 +9,25 @@
 
 namespace baracuda {
 
-// y = x in another dtype. Dtypes: bool, i8 to i64, u8 to u64, f16 bf16 f32 f64, each to each.
-//   float to float      rounded once to nearest even; overflow gives infinity; NaN stays NaN, its payload may not
+// y = x in another dtype. Dtypes: bool, i8 to i64, u8 to u64, f16 bf16 f32 f64, f8_e4m3fn f8_e5m2 f8_e4m3fnuz f8_e5m2fnuz, each
+// to each.
+//   float to float      rounded once to nearest even; overflow gives infinity, or NaN in a float without infinities (f8 but
+//                       e5m2); NaN stays NaN, its payload may not; -0 stays where there is one (not in fnuz)
 //   float to integer    cut towards zero; beyond the range the nearest value of it, infinities too; NaN gives 0
 //   integer to integer  the low bits (wraps), as in C and torch
 //   integer to float    rounded once to nearest even
+//   saturate            to f16, bf16 and 8-bit floats: beyond the largest finite value that value, infinities too; NaN stays
 //   to bool             whether it is not zero (NaN is not); bool is 0 or 1 otherwise
-// torch leaves float to integer beyond the range open; in the range the results are torch's.
+// torch leaves float to integer beyond the range open; in the range the results are torch's. saturate is that of ONNX's Cast and
+// of NVIDIA's saturating conversions.
 struct CastDescriptor {
   DType dtype = DType::f32, to = DType::f32;
   Shape shape;
+  bool saturate = false;
   static constexpr auto fields() {
     return std::tuple(field("dtype", &CastDescriptor::dtype, "of x"), field("to", &CastDescriptor::to, "dtype of y"),
-                      field("shape", &CastDescriptor::shape, "of both"));
+                      field("shape", &CastDescriptor::shape, "of both"),
+                      field("saturate", &CastDescriptor::saturate, "overflow gives the largest finite value"));
   }
 };
 struct Cast {

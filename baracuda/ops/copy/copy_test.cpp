@@ -12,7 +12,8 @@ namespace {
 using namespace testing;
 
 constexpr DType kAll[] = {DType::boolean, DType::i8, DType::u8, DType::i16, DType::u16, DType::i32, DType::u32,
-                          DType::i64, DType::u64, DType::f16, DType::bf16, DType::f32, DType::f64};
+                          DType::i64, DType::u64, DType::f16, DType::bf16, DType::f32, DType::f64,
+                          DType::f8_e4m3fn, DType::f8_e5m2, DType::f8_e4m3fnuz, DType::f8_e5m2fnuz};
 constexpr Layout kLayouts[] = {Layout::dense, Layout::padded, Layout::transposed, Layout::reversed, Layout::outer_reversed, Layout::every_other};
 
 // The rules of the header, in 128-bit integers and long double.
@@ -31,23 +32,40 @@ Value read(DType t, const void* p) {
   }
 }
 bool is_signed(DType t) { return kDTypeFacts[size_t(t)].is_signed; }
-// v rounded once to the float dtype: by its precision and exponent range.
-long double round_to(DType t, long double v) {
-  if (std::isnan(v) || std::isinf(v) || v == 0) return v;
-  const int p = t == DType::f64 ? 53 : t == DType::f32 ? 24 : t == DType::f16 ? 11 : 8, least = t == DType::f64 ? -1022 : t == DType::f16 ? -14 : -126,
-            most = t == DType::f64 ? 1024 : t == DType::f16 ? 16 : 128;
-  int e = 0;
-  std::frexp(v, &e);
-  const int unit = std::max(e, least + 1) - p;
-  const long double r = std::ldexp(std::nearbyint(std::ldexp(v, -unit)), unit);
-  return std::fabs(r) >= std::ldexp(1.0L, most) ? std::copysign(std::numeric_limits<long double>::infinity(), r) : r;
+// What a float dtype can hold: bits of precision, exponent of the smallest normal number, largest value.
+struct Format { int precision, least; long double largest; bool infinite = true, signed_zero = true; };
+Format format_of(DType t) {
+  switch (t) {
+    case DType::f64: return {53, -1022, 0x1.fffffffffffffp1023L};
+    case DType::f32: return {24, -126, 0x1.fffffep127L};
+    case DType::f16: return {11, -14, 65504};
+    case DType::bf16: return {8, -126, 0x1.fep127L};
+    case DType::f8_e4m3fn: return {4, -6, 448, false};
+    case DType::f8_e5m2: return {3, -14, 57344};
+    case DType::f8_e4m3fnuz: return {4, -7, 240, false, false};
+    default: return {3, -15, 57344, false, false};
+  }
 }
-void expect_cast(DType from, const void* x, DType to, const void* y) {
+// v rounded once to the float dtype: by its precision and range.
+long double round_to(DType t, long double v, bool saturate) {
+  const Format f = format_of(t);
+  if (std::isnan(v)) return v;
+  long double r = v;
+  if (!std::isinf(v) && v != 0) {
+    int e = 0;
+    std::frexp(v, &e);
+    const int unit = std::max(e, f.least + 1) - f.precision;
+    r = std::ldexp(std::nearbyint(std::ldexp(v, -unit)), unit);
+  }
+  if (std::fabs(r) > f.largest) r = saturate ? std::copysign(f.largest, r) : f.infinite ? std::copysign(std::numeric_limits<long double>::infinity(), r) : std::nanl("");
+  return r == 0 && !f.signed_zero ? 0 : r;
+}
+void expect_cast(DType from, const void* x, DType to, const void* y, bool saturate = false) {
   const Value v = read(from, x), got = read(to, y);
   const std::string what = text(from, " ", v.floating ? double(v.f) : double(int64_t(v.i)), " to ", to);
   if (to == DType::boolean) EXPECT_EQ(int64_t(got.i), v.floating ? v.f != 0 : v.i != 0) << what;
   else if (got.floating) {
-    const long double want = round_to(to, v.floating ? v.f : (long double)(v.i));
+    const long double want = round_to(to, v.floating ? v.f : (long double)(v.i), saturate);
     if (std::isnan(want)) EXPECT_TRUE(std::isnan(got.f)) << what;
     else EXPECT_TRUE(got.f == want && std::signbit(got.f) == std::signbit(want)) << what << ": " << double(got.f) << ", want " << double(want);
   } else {
@@ -69,6 +87,7 @@ std::vector<uint8_t> interesting(DType t, int64_t& n) {
   std::vector<uint8_t> bytes;
   auto add_bits = [&](uint64_t b) { for (size_t k = 0; k < size; ++k) bytes.push_back(uint8_t(b >> (8 * k))); };
   if (t == DType::boolean) for (int i = 0; i < 70; ++i) add_bits(uint64_t(i % 3 == 0));
+  else if (is_float8(t)) for (unsigned code = 0; code < 256; ++code) add_bits(code);
   else if (!is_floating(t)) {
     for (int s = 0; s < int(8 * size); ++s) for (int d = -2; d <= 2; ++d) add_bits((uint64_t(1) << s) + uint64_t(d)), add_bits(0 - (uint64_t(1) << s) + uint64_t(d));
     add_bits(0x4000004000000001), add_bits(0x4000004000000000), add_bits(0x400000c000000000), add_bits(0x8000008000000001);  // ties of f32
@@ -81,6 +100,7 @@ std::vector<uint8_t> interesting(DType t, int64_t& n) {
   n = int64_t(bytes.size() / size);
   return bytes;
 }
+bool saturable(DType t) { return bit_size(t) <= 16 && is_floating(t); }
 TEST(Copy, CastsOfEveryPair) {
   for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
     limit_isa(set);
@@ -91,9 +111,54 @@ TEST(Copy, CastsOfEveryPair) {
         std::vector<uint8_t> y(size_t(n) * byte_size(to), 0xcc);
         ASSERT_OK(run_plan<Cast>({from, to, {n}}, {TensorView::dense(x.data(), from, {n}), TensorView::dense(y.data(), to, {n})}));
         for (int64_t i = 0; i < n; ++i) expect_cast(from, &x[size_t(i) * byte_size(from)], to, &y[size_t(i) * byte_size(to)]);
+        if (!saturable(to)) continue;
+        ASSERT_OK(run_plan<Cast>({from, to, {n}, true}, {TensorView::dense(x.data(), from, {n}), TensorView::dense(y.data(), to, {n})}));
+        for (int64_t i = 0; i < n; ++i) expect_cast(from, &x[size_t(i) * byte_size(from)], to, &y[size_t(i) * byte_size(to)], true);
       }
   }
   limit_isa(Isa::avx512bf16);
+}
+// All 65536 halves, floats of every exponent, and each tie between two codes with the values beside it.
+TEST(Copy, CastsToFloat8) {
+  for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    limit_isa(set);
+    for (DType to : {DType::f8_e4m3fn, DType::f8_e5m2, DType::f8_e4m3fnuz, DType::f8_e5m2fnuz})
+      for (DType from : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+        std::vector<uint8_t> x;
+        auto add = [&](auto v) { x.insert(x.end(), reinterpret_cast<uint8_t*>(&v), reinterpret_cast<uint8_t*>(&v) + sizeof v); };
+        if (bit_size(from) == 16) for (unsigned i = 0; i < 65536; ++i) add(uint16_t(i));
+        else if (from == DType::f32) for (uint64_t i = 0; i < uint64_t(1) << 32; i += 40009) add(uint32_t(i));
+        for (unsigned c = 0; bit_size(from) > 16 && c < 256; ++c) {
+          const uint8_t codes[] = {uint8_t(c), uint8_t(c + 1)};
+          const double tie = (read_element(to, codes) + read_element(to, codes + 1)) / 2;
+          for (double v : {tie, std::nextafter(tie, 1e9), std::nextafter(tie, -1e9)}) from == DType::f64 ? add(v) : add(float(v));
+          if (from == DType::f32) for (float limit : {1e9f, -1e9f}) add(std::nextafterf(float(tie), limit));
+        }
+        const int64_t n = int64_t(x.size() / byte_size(from));
+        std::vector<uint8_t> y(size_t(n), 0xcc);
+        for (bool saturate : {false, true}) {
+          ASSERT_OK(run_plan<Cast>({from, to, {n}, saturate}, {TensorView::dense(x.data(), from, {n}), TensorView::dense(y.data(), to, {n})}));
+          for (int64_t i = 0; i < n; ++i) expect_cast(from, &x[size_t(i) * byte_size(from)], to, &y[size_t(i)], saturate);
+        }
+      }
+  }
+  limit_isa(Isa::avx512bf16);
+}
+TEST(Copy, Float8CodesOfSpecialValues) {  // what PyTorch and ml_dtypes give
+  const float x[] = {NAN, INFINITY, -INFINITY, 464, 465, -1e9f, -0.0f, 0x1p-10f, 0x1.02p-10f, 61440, 61439, 57344, 248, 249, -1e-30f};
+  const struct { DType t; bool saturate; std::vector<uint8_t> want; } cases[] = {
+      {DType::f8_e4m3fn, false, {0x7f, 0x7f, 0xff, 0x7e, 0x7f, 0xff, 0x80, 0x00, 0x01, 0x7f, 0x7f, 0x7f, 0x78, 0x78, 0x80}},
+      {DType::f8_e4m3fn, true, {0x7f, 0x7e, 0xfe, 0x7e, 0x7e, 0xfe, 0x80, 0x00, 0x01, 0x7e, 0x7e, 0x7e, 0x78, 0x78, 0x80}},
+      {DType::f8_e5m2, false, {0x7f, 0x7c, 0xfc, 0x5f, 0x5f, 0xfc, 0x80, 0x14, 0x14, 0x7c, 0x7b, 0x7b, 0x5c, 0x5c, 0x80}},
+      {DType::f8_e5m2, true, {0x7f, 0x7b, 0xfb, 0x5f, 0x5f, 0xfb, 0x80, 0x14, 0x14, 0x7b, 0x7b, 0x7b, 0x5c, 0x5c, 0x80}},
+      {DType::f8_e4m3fnuz, false, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00, 0x01, 0x01, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00}},
+      {DType::f8_e5m2fnuz, false, {0x80, 0x80, 0x80, 0x63, 0x63, 0x80, 0x00, 0x18, 0x18, 0x80, 0x7f, 0x7f, 0x60, 0x60, 0x00}}};
+  const int64_t n = std::size(x);
+  for (const auto& c : cases) {
+    std::vector<uint8_t> y(size_t(n), 0xcc);
+    ASSERT_OK(run_plan<Cast>({DType::f32, c.t, {n}, c.saturate}, {TensorView::dense(x, {n}), TensorView::dense(y.data(), c.t, {n})}));
+    EXPECT_EQ(y, c.want) << name(c.t) << c.saturate;
+  }
 }
 TEST(Copy, CastShapesAndStrides) {
   for (Layout in : kLayouts)
@@ -169,7 +234,8 @@ TEST(Copy, BroadcastAndInPlace) {
 }
 TEST(Copy, Fills) {
   const struct { DType t; double value, want; } cases[] = {{DType::f32, 0.1, double(0.1f)}, {DType::bf16, 257, 256}, {DType::f16, 1e6, INFINITY},
-      {DType::f64, -0.0, -0.0}, {DType::i8, 300, 127}, {DType::i8, -1.9, -1}, {DType::u16, -5, 0}, {DType::boolean, 0.5, 1}, {DType::i64, 9007199254740992, 9007199254740992}};
+      {DType::f64, -0.0, -0.0}, {DType::i8, 300, 127}, {DType::i8, -1.9, -1}, {DType::u16, -5, 0}, {DType::boolean, 0.5, 1}, {DType::i64, 9007199254740992, 9007199254740992},
+      {DType::f8_e4m3fn, 17, 16}, {DType::f8_e5m2, 1e9, INFINITY}};
   for (const auto& c : cases)
     for (Layout layout : kLayouts) {
       Tensor y(c.t, {7, 300}, layout);
@@ -190,13 +256,18 @@ TEST(Copy, ContractAndBits) {
   check_repeat_bits<Copy>({DType::f32, {300, 200}}, {turned, w});
   check_repeat_bits<Fill>({DType::f32, {3, 20000}}, {z, 3});
   check_contract<Cast>({DType::f32, DType::bf16, {3, 20000}}, {x, y});
+  Tensor small(DType::f8_e5m2, {3, 20000});
+  check_repeat_bits<Cast>({DType::f32, DType::f8_e5m2, {3, 20000}, true}, {x, small});
+  check_contract<Cast>({DType::f32, DType::f8_e5m2, {3, 20000}}, {x, small});
   check_contract<Copy>({DType::f32, {3, 20000}}, {x, z});
   check_contract<Fill>({DType::f32, {3, 20000}}, {z, 3});
 }
 TEST(Copy, Refusals) {
   const Stream s = Stream::cpu();
   expect_refused(CastPlan::select(s, {DType::c64, DType::f32, {2}}).status(), Code::unsupported, {"cast.cpu.map", "no c64"});
-  expect_refused(CastPlan::select(s, {DType::f32, DType::f8e4m3, {2}}).status(), Code::unsupported, {"no cast to f8e4m3"});
+  expect_refused(CastPlan::select(s, {DType::f32, DType::c64, {2}}).status(), Code::unsupported, {"no cast to c64"});
+  expect_refused(CastPlan::select(s, {DType::f32, DType::i8, {2}, true}).status(), Code::invalid_problem, {"cast", "saturate", "f8_e4m3fn", "to is i8"});
+  expect_refused(CastPlan::select(s, {DType::f64, DType::f32, {2}, true}).status(), Code::invalid_problem, {"saturate", "to is f32"});
   expect_refused(CopyPlan::select(s, {DType::i4, {2}}).status(), Code::unsupported, {"no i4"});
   expect_refused(FillPlan::select(s, {DType::c64, {2}}).status(), Code::unsupported, {"no c64"});
   expect_refused(CopyPlan::select(s, {DType::f32, {2, -3}}).status(), Code::invalid_problem, {"copy", "shape", "[2, -3]"});

@@ -21,7 +21,7 @@ Bytes16 missing(DType t) {
     case DType::boolean: same(uint8_t(1)); break;
     case DType::f16: same(uint16_t(0x7e00)); break;
     case DType::bf16: same(uint16_t(0x7fc0)); break;
-    case DType::f8e4m3: case DType::f8e5m2: same(uint8_t(0x7f)); break;
+    case DType::f8_e4m3fn: case DType::f8_e5m2: same(uint8_t(0x7f)); break;
     case DType::f32: case DType::c64: same(__builtin_nanf("")); break;
     case DType::f64: case DType::c128: same(__builtin_nan("")); break;
     default: same(kDTypeFacts[size_t(t)].is_signed ? uint64_t(1) << (bits - 1) : ~uint64_t(0));

@@ -206,7 +206,7 @@ Shape RepeatInterleaveDescriptor::y_shape() const { return map_of(*this).y_shape
 Status Pad::validate(const Descriptor& d) { return validate_pad(name, d); }
 Status Pad::check(const Descriptor& d, const Args& a) {
   BARACUDA_TRY((check_pair<Pad>(d.dtype, "x", a.x, d.shape, "y", a.y, d.y_shape())));
-  if (d.mode == PadMode::constant && a.value != 0 && !dtypes(Castable{}).has(d.dtype))
+  if (d.mode == PadMode::constant && a.value != 0 && !dtypes(CastableOrFloat8{}).has(d.dtype))
     return invalid(name, text("value ", a.value, " for ", d.dtype, ", which takes 0"));
   return {};
 }
