@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 #include <vector>
+#include "baracuda/core/bitcast.hpp"
 #include "baracuda/core/cuda_half.hpp"
 #include "baracuda/core/dlpack.hpp"
 #include "baracuda/core/kernel.hpp"
@@ -58,6 +59,54 @@ TEST(TensorView, FromSpanStaysInside) {
                  Code::buffer_too_small, {});
   expect_refused(TensorView::over(reinterpret_cast<char*>(memory.data()) + 1, 40, DType::f32, {2}).status(), Code::misaligned_operand, {"4 bytes"});
   EXPECT_TRUE(TensorView::from_span(std::span<float>(), {0, 4}).ok());
+}
+TEST(TensorView, Bitcast) {
+  std::vector<float> m(24, 1);
+  const TensorView x = TensorView::dense(m.data(), {4, 6});
+  const auto same = bitcast(x, DType::i32), bytes = bitcast(x, DType::u8), wide = bitcast(x, DType::c64), axis = bitcast_axis(x, DType::f16);
+  ASSERT_TRUE(same.ok() && bytes.ok() && wide.ok() && axis.ok());
+  EXPECT_TRUE(same->dtype == DType::i32 && same->shape == x.shape && same->strides == x.strides && same->data == x.data);
+  EXPECT_TRUE(bytes->shape == (Shape{4, 24}) && bytes->strides == (Strides{24, 1}));
+  EXPECT_TRUE(wide->shape == (Shape{4, 3}) && wide->strides == (Strides{3, 1}) && wide->dtype == DType::c64);
+  EXPECT_TRUE(axis->shape == (Shape{4, 6, 2}) && axis->strides == (Strides{12, 2, 1}));
+  const auto back = bitcast_axis(*axis, DType::f32);
+  ASSERT_TRUE(back.ok());
+  EXPECT_TRUE(back->shape == x.shape && back->strides == x.strides);
+  // Flipped and transposed: axes that stay may have any stride.
+  TensorView turned = x;
+  turned.data = m.data() + 18, turned.strides = {-6, 1};
+  ASSERT_TRUE(bitcast(turned, DType::u16).ok());
+  EXPECT_TRUE(bitcast(turned, DType::u16)->strides == (Strides{-12, 1}));
+  turned.shape = {6, 4}, turned.strides = {1, 6}, turned.data = m.data();
+  EXPECT_TRUE(bitcast_axis(turned, DType::u8)->strides == (Strides{4, 24, 1}));
+  expect_refused(bitcast(turned, DType::u8).status(), Code::invalid_problem, {"bitcast", "f32 [6, 4]", "u8", "stride 6"});
+  turned.shape = {3, 4}, turned.strides = {7, 1};
+  expect_refused(bitcast(turned, DType::f64).status(), Code::invalid_problem, {"stride 7 of axis 0", "multiple of 2"});
+  expect_refused(bitcast(TensorView::dense(m.data() + 1, {4}), DType::f64).status(), Code::invalid_problem, {"aligned to 8"});
+  expect_refused(bitcast(TensorView::dense(m.data(), {5}), DType::f64).status(), Code::invalid_problem, {"multiple of 2"});
+  expect_refused(bitcast(TensorView::dense(m.data(), Shape{}), DType::f64).status(), Code::invalid_problem, {"no axis"});
+  expect_refused(bitcast(x, DType::i4).status(), Code::unsupported, {"i4 is packed"});
+  expect_refused(bitcast(x, DType::count).status(), Code::invalid_problem, {"invalid dtype"});
+  expect_refused(bitcast(TensorView::dense(m.data(), DType::u8, {4}), DType::boolean).status(), Code::invalid_problem, {"0 or 1"});
+  expect_refused(bitcast_axis(x, DType::f64).status(), Code::invalid_problem, {"extent 2 and stride 1"});
+  expect_refused(bitcast_axis(TensorView::dense(m.data(), {1, 1, 1, 1, 1, 1, 1, 1}), DType::u8).status(), Code::invalid_problem, {"8 axes"});
+  EXPECT_TRUE(bitcast(TensorView::dense(static_cast<float*>(nullptr), {0, 6}), DType::f64).ok());
+  EXPECT_TRUE(bitcast_axis(TensorView::dense(m.data(), Shape{}), DType::u8)->shape == Shape{4});
+}
+TEST(DTypes, Float8NamesAndCodes) {
+  for (const auto& [t, code] : {std::pair{DType::f8_e4m3fn, 10}, {DType::f8_e4m3fnuz, 11}, {DType::f8_e5m2, 12}, {DType::f8_e5m2fnuz, 13}}) {
+    DType parsed = DType::count;
+    EXPECT_OK(parse_value("dtype", name(t), parsed));
+    EXPECT_EQ(parsed, t);
+    EXPECT_TRUE(is_float8(t) && is_floating(t) && byte_size(t) == 1 && accumulator(t) == DType::f32);
+    const auto d = dlpack_dtype(t);
+    ASSERT_TRUE(d.has_value());
+    EXPECT_TRUE(d->code == code && d->bits == 8 && d->lanes == 1) << name(t);
+    float memory = 0;
+    int64_t shape[] = {2};
+    EXPECT_EQ(from_dlpack({&memory, {kDLCPU, 0}, 1, *d, shape, nullptr, 0})->dtype, t);
+  }
+  EXPECT_FALSE(is_float8(DType::u8));
 }
 TEST(TensorView, ExtentAndContiguity) {
   std::vector<double> m(12);
