@@ -1,4 +1,4 @@
-// baracuda verify: how far an op is from its own f64 kernel on the same values, in units in the last place.
+// baracuda verify: how far an op is from its own f64 (c128) kernel on the same values, in units in the last place.
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
@@ -27,12 +27,16 @@ double ulp(DType t, double x) {
   return std::ldexp(1.0, std::max(x == 0 ? least : std::ilogb(x), least) - (digits - 1));
 }
 
+// A dense tensor of complex numbers as twice as many of their parts; others as they are.
+TensorView parts(const TensorView& v) { return is_complex(v.dtype) ? TensorView::dense(v.data, counterpart(v.dtype), {2 * v.numel()}) : v; }
+
 Status run(const MadePlan& made) {
   ScratchArena scratch;
   BARACUDA_TRY_ASSIGN(workspace, scratch.get(made.plan->workspace_size()));
   return made.plan->run(Stream::cpu(), workspace, made.args());
 }
-Status compare(const TensorView& got, const TensorView& want, std::string_view arg) {
+Status compare(const TensorView& of_ours, const TensorView& of_reference, std::string_view arg) {
+  const TensorView got = parts(of_ours), want = parts(of_reference);
   const int64_t n = got.numel();
   if (!is_real(got.dtype) || !is_real(want.dtype)) {
     int64_t other = 0;
@@ -66,30 +70,40 @@ Status verify(const Options& o, const std::vector<std::string>& rest) {
   std::vector<KeyValue> settings;
   for (const Word& w : words) settings.push_back({w.name, w.value});
   BARACUDA_TRY_ASSIGN(ours, make_plan(*op, settings, {}, Shape{256}));
-  std::vector<KeyValue> in_f64 = settings;
+  std::string_view wide = "f64";
+  for (const KeyValue& s : settings) {
+    DType t = DType::count;
+    if (s.key != "dtype") continue;
+    BARACUDA_TRY(parse_value(s.key, s.value, t));
+    if (!is_floating(t)) return {Code::unsupported, text(t, " is exact, so that no wider kernel tells an error: verify takes floats and complex numbers")};
+    if (is_complex(t)) wide = "c128";
+  }
+  std::vector<KeyValue> widened = settings;
   for (const FieldInfo& f : op->fields()) {
     if (f.type != "dtype") continue;
     DType given = DType::count;
     for (const KeyValue& s : settings)
       if (s.key == f.name && s.value != "none") BARACUDA_TRY(parse_value(f.name, s.value, given));
-    if (f.name == "dtype" || is_real(given)) in_f64.push_back({f.name, "f64"});
+    if (f.name == "dtype") widened.push_back({f.name, wide});
+    else if (is_real(given) || (valid(given) && is_complex(given))) widened.push_back({f.name, is_real(given) ? "f64" : "c128"});
   }
-  Result<MadePlan> reference = make_plan(*op, in_f64, {}, Shape{256});
+  Result<MadePlan> reference = make_plan(*op, widened, {}, Shape{256});
   if (!reference.ok()) return {reference.status().code(), text("no reference: ", reference.status().message())};
   uint64_t state = o.seed;
   for (size_t i = 0; i < ours.arguments.size(); ++i) {
     if (ours.tensors[i].has_value() != reference->tensors[i].has_value()) return {Code::unsupported, text(ours.arguments[i].info.name, " is taken with one of the two dtypes only")};
     const Role role = ours.arguments[i].info.role;
     if (!ours.tensors[i] || role == Role::out || role == Role::optional_out) continue;
-    for (int64_t k = 0; k < ours.views[i].numel(); ++k) {
+    const TensorView a = parts(ours.views[i]), b = parts(reference->views[i]);
+    for (int64_t k = 0; k < a.numel(); ++k) {
       const double x = next_value(state);
-      write_value(ours.views[i], k, x), write_value(reference->views[i], k, x);
+      write_value(a, k, x), write_value(b, k, x);
     }
   }
   BARACUDA_TRY(run(ours));
   BARACUDA_TRY(run(*reference));
-  fmt::print("{} {}\nkernel    {}\nreference {}, the f64 kernel of the same op (not an independent one)\n", op->name, ours.plan->descriptor(),
-             ours.plan->sku().kernel, reference->plan->sku().kernel);
+  fmt::print("{} {}\nkernel    {}\nreference {}, the {} kernel of the same op (not an independent one)\n", op->name, ours.plan->descriptor(),
+             ours.plan->sku().kernel, reference->plan->sku().kernel, wide);
   for (size_t i = 0; i < ours.arguments.size(); ++i)
     if (ours.tensors[i] && written(ours.arguments[i].info.role)) BARACUDA_TRY(compare(ours.views[i], reference->views[i], ours.arguments[i].info.name));
   return {};
@@ -103,7 +117,7 @@ std::function<int()> verify_command(CLI::App& app) {
   app.add_option("--seed", o->seed, "of the values");
   app.allow_extras();
   app.footer("Behind the op: fields as field=value or --field value. Inputs are multiples of 1/128 in [-1, 1), exact in every dtype (integers: 0 or 1).\n"
-             "The reference is the f64 kernel of the same op: it measures rounding, not a formula that is wrong in both. The tests of each family\n"
+             "The reference is the f64 (of complex numbers the c128) kernel of the same op: it measures rounding, not a formula that is wrong in both. The tests of each family\n"
              "compare with loops that share no code with a kernel.\n"
              "Example: baracuda verify unary kind=exp dtype=bf16 shape=1000");
   return [o, &app] {

@@ -37,6 +37,7 @@ refused "has no such output" run unary shape=2 -o z=z.npy
 refused "x is missing" run unary shape=2
 refused "no reference" verify alibi_slopes heads=2
 refused "no field 'sahpe'" verify gated sahpe=2
+refused "i32 is exact" verify unary kind=neg dtype=i32
 refused "no op 'nothing'" bench nothing
 refused "no field 'sahpe'" bench gated sahpe=2
 refused "one of swiglu" bench gated shape=4 kind=reglu,swish
@@ -48,6 +49,7 @@ works bench concat shape=3,4 --seconds 0
 works bench adamw --seconds 0 --repeats 1 --elements 1000
 works verify gated shape=33,5 dtype=bf16
 works verify unary --kind exp --shape 100
+works verify unary kind=exp dtype=c64 shape=100
 works verify gemm m=3 n=4 k=5 dtype=f16
 works run random_uniform shape=3 --seed 5
 works run --help

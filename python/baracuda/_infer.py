@@ -71,4 +71,6 @@ def fields(op, tensors, given):
             pass  # a rank that is wrong: the op's own words are better
     if op["name"] == "binary_backward" and given.get("kind") in ("complex", "polar"):  # dtype is that of the parts, dy is complex
         found["dtype"] = {"c64": "f32", "c128": "f64"}.get(found.get("dtype"), found.get("dtype"))
+    if op["name"] == "unary_backward" and given.get("kind") in ("real", "imag") and "x" not in tensors:  # of complex numbers, dy is real
+        found["dtype"] = {"f32": "c64", "f64": "c128"}.get(found.get("dtype"), found.get("dtype"))
     return {key: value for key, value in found.items() if key in known and key not in given}
