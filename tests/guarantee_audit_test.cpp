@@ -76,6 +76,8 @@ constexpr Batch kBatches[] = {
     {"group_norm", "shape=#,4,2500 groups=2", 5},
     {"group_norm_backward", "shape=#,6,7 groups=3"},
     {"group_norm_backward", "shape=#,4,2500 groups=2", 5},
+    {"batch_norm_inference", "shape=#,6,7"},
+    {"batch_norm_inference_backward", "shape=#,6,7"},
     {"adamw", "grad_dtype=$", 37, "#,5;#"},
     {"clip_scale", ""},
     {"rope", "shape=#,2,3,8"},

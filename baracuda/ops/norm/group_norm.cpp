@@ -1,5 +1,4 @@
 #include "baracuda/ops/norm/group_norm.hpp"
-#include "baracuda/host/past.hpp"
 #include "baracuda/ops/norm/group_norm_cpu.hpp"
 #include "baracuda/ops/norm/layer_norm_cpu.hpp"
 #include "baracuda/ops/norm/norm_detail.hpp"
@@ -9,10 +8,6 @@ namespace {
 
 using namespace norm_detail;
 
-int64_t channels_of(const GroupNormDescriptor& d) { return d.shape[1]; }
-int64_t samples_of(const GroupNormDescriptor& d) { return d.shape[0]; }
-int64_t span_of(const GroupNormDescriptor& d) { return d.shape.product(2, d.shape.rank); }
-
 Status validate_common(std::string_view op, const GroupNormDescriptor& d) {
   BARACUDA_TRY(expect_shape(op, "shape", d.shape, 2));
   if (d.groups < 1 || channels_of(d) % d.groups != 0)
@@ -20,12 +15,6 @@ Status validate_common(std::string_view op, const GroupNormDescriptor& d) {
   Shape statistics = {samples_of(d), d.groups};  // where there are no elements, groups may be any number
   if (!statistics.valid()) return invalid(op, text("groups ", d.groups, " of ", samples_of(d), " samples are more than int64 counts"));
   return validate_numbers(op, d);
-}
-Status expect_x(std::string_view op, std::string_view arg, const TensorView& v, const GroupNormDescriptor& d) {
-  return expect(op, arg, v, d.dtype, d.shape);
-}
-Status expect_vector(std::string_view op, std::string_view arg, const TensorView& v, const GroupNormDescriptor& d) {
-  return v.absent() ? Status() : expect(op, arg, v, weight_dtype(d), {channels_of(d)});
 }
 Status expect_statistic(std::string_view op, std::string_view arg, const TensorView& v, const GroupNormDescriptor& d) {
   return norm_detail::expect_statistic(op, arg, v, d.dtype, {samples_of(d), d.groups});
@@ -35,40 +24,18 @@ Status expect_statistic(std::string_view op, std::string_view arg, const TensorV
 struct Groups {
   TensorView rows;
   RowLay lay;
-  bool dense;
   Groups(const GroupNormDescriptor& d, const TensorView& v) : rows(v) {
     const int64_t each = channels_of(d) / d.groups;
     rows.shape = {samples_of(d), d.groups}, rows.strides = {v.strides[0], v.strides[1] * each};
     Shape inside = {each};
     Strides steps = {v.strides[1]};
     for (int i = 2; i < d.shape.rank; ++i) inside.push_back(d.shape[i]), steps.push_back(v.strides[i]);
-    const Strided<1> walk = walk_of<1>(inside, {&steps});
-    lay.rank = walk.rank;
-    std::copy_n(walk.extent, walk.rank, lay.extent), std::copy_n(walk.stride[0], walk.rank, lay.stride);
-    dense = lay.rank == 1 && (lay.extent[0] == 1 || lay.stride[0] == 1);
+    lay = lay_of(inside, steps);
   }
-  const RowLay* strided() const { return dense ? nullptr : &lay; }
+  const RowLay* strided() const { return unless_dense(lay); }
 };
-// Whether `out` is written past the caches: it is large, not what is read, and its channels begin at multiples of 64 bytes.
-bool past(const GroupNormDescriptor& d, const Groups& out, std::initializer_list<const void*> read) {
-  const TensorView& v = out.rows;
-  const int64_t unit = 64 / int64_t(byte_size(v.dtype));
-  return out.dense && d.shape.numel() >= kPastCaches / int64_t(byte_size(v.dtype)) && reinterpret_cast<uintptr_t>(v.data) % 64 == 0 &&
-         span_of(d) % unit == 0 && v.strides[0] % unit == 0 && v.strides[1] % unit == 0 &&
-         std::find(read.begin(), read.end(), v.data) == read.end();
-}
 
-struct Vectors { void *weight, *bias; };
-Vectors carve_vectors(const GroupNormDescriptor& d, Carver& c, bool bias) {
-  const auto take = [&](std::string_view what) { return c.take_bytes(what, channels_of(d), byte_size(accumulator(d.dtype))); };
-  Vectors v{take("weight"), nullptr};
-  if (bias) v.bias = take("bias");
-  return v;
-}
 void carve_forward(const GroupNormDescriptor& d, const void*, Carver& c) { carve_vectors(d, c, true); }
-
-// Rows that a worker takes at a time.
-int64_t grain(int64_t n) { return n < kPiece ? kPiece / n : 1; }
 
 Status run_forward(const Launch<GroupNorm>& l) {
   const GroupNormDescriptor& d = l.desc;
@@ -85,11 +52,11 @@ Status run_forward(const Launch<GroupNorm>& l) {
   const Groups x(d, a.x), y(d, a.y);
   const RowWalk<4> walk({samples_of(d), d.groups}, {&x.rows, &y.rows, &a.mean, &a.rstd});
   const auto kernel = BARACUDA_ISA_PICK(layer_norm_kernels).forward[d.dtype];
-  const bool past_y = past(d, y, {a.x.data});
+  const bool past = !y.strided() && past_channels(d, a.y, a.x.data);
   parallel_for(walk.rows, grain(n), l.threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[4], int64_t first, int64_t rows) {
       kernel({at(a.x, o[0]), v.weight, v.bias, at(a.y, o[1]), at(a.mean, o[2]), at(a.rstd, o[3]), walk.pitch(0), walk.pitch(1), walk.pitch(2),
-              walk.pitch(3), rows, n, d.eps, past_y, first, span_of(d), d.groups, x.strided(), y.strided()});
+              walk.pitch(3), rows, n, d.eps, past, first, span_of(d), d.groups, x.strided(), y.strided()});
     });
   });
   return {};
@@ -117,11 +84,11 @@ Status run_backward(const Launch<GroupNormBackward>& l) {
     const Groups dy(d, a.dy), x(d, a.x), dx(d, a.dx);
     const RowWalk<5> walk({samples_of(d), d.groups}, {&dy.rows, &x.rows, &a.mean, &a.rstd, &dx.rows});
     const auto kernel = BARACUDA_ISA_PICK(group_norm_kernels).backward[d.dtype];
-    const bool past_dx = past(d, dx, {a.dy.data, a.x.data});
+    const bool past = !dx.strided() && past_channels(d, a.dx, a.x.data, a.dy.data);
     parallel_for(walk.rows, grain(n), l.threads, [&](int64_t begin, int64_t end, int) {
       walk.runs(begin, end, [&](const int64_t (&o)[5], int64_t first, int64_t rows) {
         kernel({at(a.dy, o[0]), at(a.x, o[1]), v.weight, at(a.mean, o[2]), at(a.rstd, o[3]), at(a.dx, o[4]), partial.dweight, partial.dbias,
-                walk.pitch(0), walk.pitch(1), walk.pitch(2), walk.pitch(3), walk.pitch(4), rows, n, d.eps, past_dx, first, span_of(d), d.groups,
+                walk.pitch(0), walk.pitch(1), walk.pitch(2), walk.pitch(3), walk.pitch(4), rows, n, d.eps, past, first, span_of(d), d.groups,
                 dy.strided(), x.strided(), dx.strided()});
       });
     });

@@ -1,6 +1,5 @@
 #include "baracuda/ops/norm/layer_norm.hpp"
 #include <cstring>
-#include "baracuda/host/past.hpp"
 #include "baracuda/ops/norm/layer_norm_cpu.hpp"
 #include "baracuda/ops/norm/norm_detail.hpp"
 
@@ -68,7 +67,7 @@ Status run_forward(const Launch<LayerNorm>& l) {
   const RowWalk<4> walk(outer(d), {&a.x, &a.y, &a.mean, &a.rstd});
   const auto kernel = BARACUDA_ISA_PICK(layer_norm_kernels).forward[d.dtype];
   const bool past = past_caches(a.y, a.x.data);
-  parallel_for(walk.rows, n < kPiece ? kPiece / n : 1, l.threads, [&](int64_t begin, int64_t end, int) {
+  parallel_for(walk.rows, grain(n), l.threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[4], int64_t, int64_t rows) {
       kernel({at(a.x, o[0]), weight, bias, at(a.y, o[1]), at(a.mean, o[2]), at(a.rstd, o[3]), walk.pitch(0), walk.pitch(1), walk.pitch(2),
               walk.pitch(3), rows, n, d.eps, past});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
 #include "baracuda/math/half.hpp"
 #include "baracuda/ops/norm/norm.hpp"
@@ -80,5 +81,40 @@ inline int64_t block_count(int64_t rows, int64_t n) {
   const int64_t block = block_rows(rows, n);
   return n > 0 ? (rows + block - 1) / block : 0;
 }
+
+// --- ops whose x is [N, C, any further axes]
+template <class D> int64_t samples_of(const D& d) { return d.shape[0]; }
+template <class D> int64_t channels_of(const D& d) { return d.shape[1]; }
+template <class D> int64_t span_of(const D& d) { return d.shape.product(2, d.shape.rank); }
+template <class D> Status expect_x(std::string_view op, std::string_view arg, const TensorView& v, const D& d) {
+  return expect(op, arg, v, d.dtype, d.shape);
+}
+template <class D> Status expect_vector(std::string_view op, std::string_view arg, const TensorView& v, const D& d) {
+  return v.absent() ? Status() : expect(op, arg, v, weight_dtype(d), {channels_of(d)});
+}
+struct Vectors { void *weight, *bias; };
+template <class D> Vectors carve_vectors(const D& d, Carver& c, bool bias) {
+  const auto take = [&](std::string_view what) { return c.take_bytes(what, channels_of(d), byte_size(accumulator(d.dtype))); };
+  Vectors v{take("weight"), nullptr};
+  if (bias) v.bias = take("bias");
+  return v;
+}
+// How elements with these strides lie.
+inline RowLay lay_of(const Shape& shape, const Strides& strides) {
+  const Strided<1> walk = walk_of<1>(shape, {&strides});
+  RowLay lay;
+  lay.rank = walk.rank;
+  std::copy_n(walk.extent, walk.rank, lay.extent), std::copy_n(walk.stride[0], walk.rank, lay.stride);
+  return lay;
+}
+inline const RowLay* unless_dense(const RowLay& lay) { return lay.rank == 1 && (lay.extent[0] == 1 || lay.stride[0] == 1) ? nullptr : &lay; }
+// Whether `out`, where the elements of a channel lie dense, is written past the caches.
+template <class D> bool past_channels(const D& d, const TensorView& out, const void* read, const void* also_read = nullptr) {
+  TensorView v = out;
+  v.shape = {samples_of(d), channels_of(d), span_of(d)}, v.strides = {out.strides[0], out.strides[1], 1};
+  return out.data != also_read && past_caches(v, read);
+}
+// Rows of n elements that a worker takes at a time.
+inline int64_t grain(int64_t n) { return n < kPiece ? kPiece / n : 1; }
 
 }  // namespace baracuda::norm_detail

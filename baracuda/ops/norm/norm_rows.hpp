@@ -64,19 +64,32 @@ template <class T> struct Chunks {
   int64_t held_first = -1, held = 0;
 
   const A* operator()(int64_t first, int m) {
-    if constexpr (std::is_same_v<T, A>)
+    if constexpr (std::is_same_v<T, A>) {
       if (!lay) return x + first;
+      const int last = lay->rank - 1;
+      if (lay->stride[last] == 1 && first % lay->extent[last] + m <= lay->extent[last]) {
+        const A* run = nullptr;
+        each_run(*lay, first, m, [&](int64_t offset, int64_t, int64_t) { run = x + offset; });
+        return run;
+      }
+    }
     if (held_first == first && held == m) return buffer;
     held_first = first, held = m;
-    if (lay) {
+    if (!lay) take(x + first, 0, m);
+    else {
       const int64_t step = lay->stride[lay->rank - 1];
       each_run(*lay, first, m, [&](int64_t offset, int64_t done, int64_t count) {
-        for (int64_t k = 0; k < count; ++k) buffer[done + k] = load<1>(x + offset + k * step).v;
+        if (step == 1) take(x + offset, done, count);
+        else
+          for (int64_t k = 0; k < count; ++k) buffer[done + k] = load<1>(x + offset + k * step).v;
       });
-    } else each_pack<kLanes<A>>(m, [&](int64_t i, int count) __attribute__((always_inline)) {
-      put<kLanes<A>>(buffer + i, get<kLanes<A>>(x + first + i, count), count);
-    });
+    }
     return buffer;
+  }
+  void take(const T* from, int64_t done, int64_t count) {
+    each_pack<kLanes<A>>(count, [&](int64_t i, int lanes) __attribute__((always_inline)) {
+      put<kLanes<A>>(buffer + done + i, get<kLanes<A>>(from + i, lanes), lanes);
+    });
   }
 };
 template <class T> void scatter(const T* from, T* y, const RowLay& lay, int64_t first, int m) {
@@ -86,14 +99,8 @@ template <class T> void scatter(const T* from, T* y, const RowLay& lay, int64_t 
   });
 }
 
-// The sums of so many rows are made before the rows are written: those of a short row are a long chain of operations, and several
-// chains are under way at once when nothing stands between them.
-constexpr int kRowsAtOnce = 16;
-inline int64_t rows_at_once(int64_t n) { return n >= kSumChunk ? 1 : n * kRowsAtOnce > kSumChunk ? kSumChunk / n : kRowsAtOnce; }
-
-// x - mean is (x - shift) - rest: the mean in two words.
-struct Statistics { double shift, rest, rstd; };
 template <class V> BARACUDA_HD V normalized(V x, V shift, V rest, V scale) { return ((x - shift) - rest) * scale; }
+template <class V> BARACUDA_HD V standardized(V x, V shift, V rest, V scale, V weight, V bias) { return fma(normalized(x, shift, rest, scale), weight, bias); }
 
 // `count` elements: their mean, as a distance from a point that the parts of a row share, and the sum of squares around it. Joined by
 // Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
@@ -185,21 +192,24 @@ template <class T> Statistics statistics_out_of_range(int64_t n, double eps, Chu
   const double mean = sum([&](double s, double x) { return s + x * scale; }) / double(n);
   const double squares = sum([&](double s, double x) { return s + (x * scale - mean) * (x * scale - mean); });
   const Acc<T> shift = Acc<T>(mean / scale);
-  return {double(shift), mean / scale - double(shift), scale / __builtin_sqrt(squares / double(n) + eps * scale * scale)};
+  const double variance = squares / double(n);
+  return {double(shift), mean / scale - double(shift), scale / __builtin_sqrt(variance + eps * scale * scale), variance / scale / scale};
 }
-template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunks) {
+// From the moments of all n elements, whose mean is counted from `point`.
+template <class T> Statistics statistics_of(const Moments& all, double point, int64_t n, double eps, Chunks<T>& chunks) {
   using A = Acc<T>;
   constexpr bool kF64 = sizeof(T) == 8;
   const double high = kF64 ? 0x1p1000 : 0x1p120, low = (kF64 ? 0x1p-900 : 0x1p-90) * double(n), small_eps = kF64 ? 0x1p-800 : 0x1p-50;
-  const auto from = [&](double squares, double point, double mean) {  // the mean is point + mean
-    if (!(squares < high && (squares > low || eps > small_eps))) return statistics_out_of_range(n, eps, chunks);
-    const double shift = double(A(point + mean)), variance = squares > 0 ? squares / double(n) : 0;
-    return Statistics{shift, mean - (shift - point), 1 / __builtin_sqrt(variance + eps)};
-  };
+  if (!(all.squares < high && (all.squares > low || eps > small_eps))) return statistics_out_of_range(n, eps, chunks);
+  const double shift = double(A(point + all.mean)), variance = all.squares > 0 ? all.squares / double(n) : 0;
+  return {shift, all.mean - (shift - point), 1 / __builtin_sqrt(variance + eps), variance};
+}
+template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunks) {
+  using A = Acc<T>;
   if (n <= kSumChunk) {
     A shift;
     const Moments one = chunk_moments(chunks(0, int(n)), int(n), shift);
-    return from(one.squares, double(shift), one.mean);
+    return statistics_of(one, double(shift), n, eps, chunks);
   }
   double point = 0;
   const Moments all = sum_pairs<Moments>(sum_chunks(n), [&](int64_t c) __attribute__((always_inline)) {
@@ -211,7 +221,7 @@ template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunk
     part.mean += double(shift) - point;
     return part;
   });
-  return from(all.squares, point, all.mean);
+  return statistics_of(all, point, n, eps, chunks);
 }
 
 // What the gradients of a row are made of, with h = (x - shift) scale: sums of e, e h and h, where e is dy or dy w.
@@ -244,7 +254,12 @@ GradientSums gradient_sums(Chunks<T>& x, Chunks<T>& dy, const Acc<T>* w, int64_t
     return chunk_gradient_sums<Acc<T>, kWeighted>(x(first + at, m), e, kWeighted ? w + at : nullptr, m, shift, scale);
   });
 }
-// dx = rstd (g - mean(g) - xhat mean(g xhat)) for g = e w.
+// dx = rstd (g - mean(g) - xhat mean(g xhat)) for g = e w. rest: of the mean, whose first word alone h takes off.
+struct GradientMeans { double rest, mean_g, minus_dot; };
+inline GradientMeans gradient_means(const GradientSums& g, int64_t n, double rstd) {
+  const double rest_hat = g.h / double(n);
+  return {rest_hat / rstd, g.e / double(n), (rest_hat * g.e - g.eh) / double(n)};
+}
 template <class V> BARACUDA_HD V input_gradient(V e, V w, V xhat, V mean_g, V minus_dot, V scale) {
   return fma(xhat, minus_dot, fma(e, w, -mean_g)) * scale;
 }
