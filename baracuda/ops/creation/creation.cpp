@@ -1,4 +1,5 @@
 #include "baracuda/ops/creation/creation.hpp"
+#include <algorithm>
 #include <cmath>
 #include "baracuda/math/element.hpp"
 #include "baracuda/math/vmath.hpp"
@@ -52,8 +53,12 @@ Status run_linspace(const Launch<Linspace>& l) {
   // Halves first, so that the difference of two large numbers does not overflow.
   const double half = steps > 0 ? (d.end / 2 - d.start / 2) / double(steps) : 0, step = 2 * half;
   const bool narrow = std::isfinite(step);
+  // The ratio of neighbours to the power of 1 / 2, whose own root of order steps / 2 it is: start / end may be beyond f64, this is not.
+  const double a = std::sqrt(std::fabs(d.start)), b = std::sqrt(std::fabs(d.end));
+  auto along = [&](double from, double ratio, int64_t i) { return i == 0 ? from : from * pow(Pack<double, 1>(ratio), Pack<double, 1>(2 * double(i) / double(steps))).v; };
   auto value = [&](int64_t i) {
     double v;
+    if (d.geometric) return i < (steps + 1) / 2 || steps == 0 ? along(d.start, b / a, i) : along(d.end, a / b, steps - i);
     if (i < (steps + 1) / 2 || steps == 0) v = narrow ? std::fma(double(i), step, d.start) : 2 * std::fma(double(i), half, d.start / 2);
     else v = narrow ? std::fma(-double(steps - i), step, d.end) : 2 * std::fma(-double(steps - i), half, d.end / 2);
     return d.base ? pow(Pack<double, 1>(*d.base), Pack<double, 1>(v)).v : v;
@@ -74,6 +79,37 @@ Status run_eye(const Launch<Eye>& l) {
       return on ? ones : T{};
     });
   });
+  return {};
+}
+// Places in the rows before `row` where column - row <= diagonal.
+__int128 places_below(const TriangleIndicesDescriptor& d, int64_t row, __int128 diagonal) {
+  const __int128 first = std::clamp<__int128>(-diagonal, 0, row), full = std::clamp<__int128>(d.columns - diagonal, first, row);  // rows that have one, that are full
+  const __int128 partial = full - first;
+  return partial * (first + full + 1 + 2 * diagonal) / 2 + (row - full) * d.columns;
+}
+__int128 places_before(const TriangleIndicesDescriptor& d, int64_t row) {
+  const __int128 k = d.diagonal;
+  if (d.kind == EyeKind::lower) return places_below(d, row, k);
+  return d.kind == EyeKind::upper ? __int128(row) * d.columns - places_below(d, row, k - 1) : places_below(d, row, k) - places_below(d, row, k - 1);
+}
+Status run_triangle_indices(const Launch<TriangleIndices>& l) {
+  const auto& d = l.desc;
+  const TensorView& y = l.args.y;
+  auto fill = [&]<class T>(T* at) {
+    parallel_for(y.shape[1], kPiece, l.threads, [&](int64_t begin, int64_t end, int) {
+      int64_t row = 0, above = d.rows;  // the last row with places_before <= begin
+      while (above - row > 1) {
+        const int64_t middle = row + (above - row) / 2;
+        (places_before(d, middle) <= begin ? row : above) = middle;
+      }
+      for (int64_t i = begin; i < end; ++row) {
+        const __int128 before = places_before(d, row), n = places_before(d, row + 1) - before;
+        const int64_t skip = int64_t(i - before), first = d.kind == EyeKind::lower ? 0 : int64_t(std::max<__int128>(0, __int128(row) + d.diagonal));
+        for (int64_t j = skip; j < int64_t(n) && i < end; ++i, ++j) at[i * y.strides[1]] = T(row), at[y.strides[0] + i * y.strides[1]] = T(first + j);
+      }
+    });
+  };
+  d.dtype == DType::i64 ? fill(y.as<int64_t>()) : fill(y.as<int32_t>());
   return {};
 }
 template <class D> Status validate_base(std::string_view op, const D& d, int min_rank) {
@@ -110,6 +146,9 @@ Status Linspace::validate(const Descriptor& d) {
   BARACUDA_TRY(validate_base(name, d, 1));
   if (d.shape.rank != 1) return invalid(name, text("shape ", d.shape, " has rank ", d.shape.rank, ", expected 1"));
   if (!std::isfinite(d.start) || !std::isfinite(d.end)) return invalid(name, text("start ", d.start, " and end ", d.end, " must be finite"));
+  if (d.geometric && (d.start == 0 || d.end == 0 || std::signbit(d.start) != std::signbit(d.end)))
+    return invalid(name, text("geometric from start ", d.start, " to end ", d.end, ": they must not be 0 and have one sign"));
+  if (d.geometric && d.base) return invalid(name, text("geometric takes no base, it is ", *d.base));
   if (d.base && !(*d.base > 0 && std::isfinite(*d.base))) return invalid(name, text("base ", *d.base, " is not finite and > 0"));
   return {};
 }
@@ -127,6 +166,25 @@ Status Eye::validate(const Descriptor& d) {
 Status Eye::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.shape); }
 std::span<const Kernel<Eye>> Eye::kernels() {
   static constexpr Kernel<Eye> list[] = {{.name = "eye.cpu.loop", .launch = launch_all<Eye>(Castable{}, run_eye), .guarantee = exact<Eye>}};
+  return list;
+}
+
+Shape TriangleIndicesDescriptor::y_shape() const { return {2, int64_t(places_before(*this, rows))}; }
+Status TriangleIndices::validate(const Descriptor& d) {
+  if (d.dtype != DType::i32 && d.dtype != DType::i64) return invalid(name, text("dtype ", d.dtype, " must be i32 or i64"));
+  if (!valid_enum(d.kind)) return invalid(name, text("kind ", int(d.kind), " is not a kind"));
+  if (d.rows < 0 || d.columns < 0) return invalid(name, text("rows ", d.rows, " and columns ", d.columns, " must be >= 0"));
+  if (d.dtype == DType::i32 && (d.rows - 1 > INT32_MAX || d.columns - 1 > INT32_MAX))
+    return invalid(name, text("i32 does not hold the indices of ", d.rows, " rows and ", d.columns, " columns"));
+  const __int128 places = places_before(d, d.rows);
+  if (places > INT64_MAX / 32) return invalid(name, text("the places of ", d.rows, " rows and ", d.columns, " columns are too many"));
+  return {};
+}
+Status TriangleIndices::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.y_shape()); }
+std::span<const Kernel<TriangleIndices>> TriangleIndices::kernels() {
+  static constexpr Kernel<TriangleIndices> list[] = {{.name = "triangle_indices.cpu.rows",
+                                                      .launch = launch_all<TriangleIndices>(TypeList<int32_t, int64_t>{}, run_triangle_indices),
+                                                      .guarantee = exact<TriangleIndices>}};
   return list;
 }
 

@@ -41,18 +41,21 @@ Result<int64_t> arange_size(double start, double end, double step);
 // y = n values from start to end, both exact (n = 1: start); endpoint = false: from start to one step before end, as numpy. base:
 // y = base^value, torch's and numpy's logspace. Computed in f64 from the nearer end: start + i step in the first half,
 // end - (n - 1 - i) step in the second, step = (end - start) / (n - 1), so the values of linspace(b, a) are those of
-// linspace(a, b) backwards. Rounded once; integers are cut towards zero, as by Cast.
+// linspace(a, b) backwards. Rounded once; integers are cut towards zero, as by Cast. geometric: a constant ratio between neighbours,
+// numpy's geomspace; start and end, not 0 and of one sign, are exact, the others in f64 within (|log(end / start)| + 8) 2^-53 of themselves; no base.
 struct LinspaceDescriptor {
   DType dtype = DType::f32;
   Shape shape;
   double start = 0, end = 1;
   bool endpoint = true;
   std::optional<double> base;
+  bool geometric = false;
   static constexpr auto fields() {
     return std::tuple(field("dtype", &LinspaceDescriptor::dtype, "of y"), field("shape", &LinspaceDescriptor::shape, "of y, rank 1"),
                       field("start", &LinspaceDescriptor::start, "first value"), field("end", &LinspaceDescriptor::end, "last value"),
                       field("endpoint", &LinspaceDescriptor::endpoint, "end is the last value; false: the one behind it"),
-                      field("base", &LinspaceDescriptor::base, "> 0: base to the power of the values"));
+                      field("base", &LinspaceDescriptor::base, "> 0: base to the power of the values"),
+                      field("geometric", &LinspaceDescriptor::geometric, "a constant ratio instead of a constant step"));
   }
 };
 struct Linspace {
@@ -88,5 +91,29 @@ struct Eye {
   static std::span<const Kernel<Eye>> kernels();
 };
 using EyePlan = Plan<Eye>;
+
+// y[0] and y[1] = the rows and the columns of the places of a matrix where eye has ones, in row-major order: torch's tril_indices and
+// triu_indices, numpy's diag_indices. dtype i32 or i64, of which every index is one.
+struct TriangleIndicesDescriptor {
+  DType dtype = DType::i64;
+  int64_t rows = 1, columns = 1;
+  EyeKind kind = EyeKind::lower;
+  int64_t diagonal = 0;
+  Shape y_shape() const;  // of a valid descriptor: [2, places]
+  static constexpr auto fields() {
+    using D = TriangleIndicesDescriptor;
+    return std::tuple(field("dtype", &D::dtype, "of y: i32 or i64"), field("rows", &D::rows, "of the matrix"), field("columns", &D::columns, "of the matrix"),
+                      field("kind", &D::kind, "which places"), field("diagonal", &D::diagonal, "column - row"));
+  }
+};
+struct TriangleIndices {
+  static constexpr std::string_view name = "triangle_indices", category = "creation", summary = "y = places of a diagonal or a triangle";
+  using Descriptor = TriangleIndicesDescriptor;
+  using Args = Arange::Args;
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<TriangleIndices>> kernels();
+};
+using TriangleIndicesPlan = Plan<TriangleIndices>;
 
 }  // namespace baracuda

@@ -69,6 +69,53 @@ TEST(Creation, LinspaceEndsAreExact) {
   ASSERT_OK(run_plan<Linspace>({DType::f32, {4}, -1, 2, true, 10}, {powers}));
   EXPECT_CLOSE(powers, (std::vector<double>{0.1, 1, 10, 100}), {.dtype = DType::f32});
 }
+TEST(Creation, GeometricSpacing) {
+  for (DType t : kFloats)
+    for (int64_t n : {0, 1, 2, 3, 10, 257})
+      for (const auto& [a, b] : {std::pair<double, double>{1, 1000}, {0.01, 0.5}, {-3, -7}, {40, 0.25}, {2, 2}})
+        for (bool endpoint : {true, false}) {
+          Tensor y(t, {n});
+          ASSERT_OK(run_plan<Linspace>({t, {n}, a, b, endpoint, {}, true}, {y}));
+          std::vector<double> want;
+          const long double log_ratio = std::log((long double)b / a);
+          for (int64_t i = 0; i < n; ++i) want.push_back(double(a * std::exp(log_ratio * i / (endpoint ? std::max<int64_t>(1, n - 1) : n))));
+          EXPECT_CLOSE(y, want, {.dtype = t, .terms = std::fabs(double(log_ratio))});
+          if (n > 0) EXPECT_EQ(y.at(0), rounded(t, a));
+          if (n > 1 && endpoint) EXPECT_EQ(y.at(n - 1), rounded(t, b));
+        }
+  Tensor far(DType::f64, {3}), whole(DType::i32, {4});  // the ratio is beyond f64, the values are not
+  ASSERT_OK(run_plan<Linspace>({DType::f64, {3}, 1e-300, 1e300, true, {}, true}, {far}));
+  EXPECT_EQ(far.at(0), 1e-300);
+  EXPECT_NEAR(far.at(1), 1, 1e-13);
+  EXPECT_EQ(far.at(2), 1e300);
+  ASSERT_OK(run_plan<Linspace>({DType::i32, {4}, 1.5, 1500, true, {}, true}, {whole}));
+  EXPECT_EQ(whole.at(3), 1500);
+  EXPECT_EQ(whole.at(0), 1);
+}
+TEST(Creation, TriangleIndices) {
+  for (DType t : {DType::i32, DType::i64})
+    for (EyeKind kind : {EyeKind::diagonal, EyeKind::lower, EyeKind::upper})
+      for (int64_t rows : {0, 1, 5, 7, 300})
+        for (int64_t columns : {0, 1, 4, 7, 211})
+          for (int64_t k : {int64_t(0), int64_t(1), int64_t(3), int64_t(-1), int64_t(-4), int64_t(250), int64_t(-250), INT64_MIN, INT64_MAX}) {
+            const TriangleIndicesDescriptor d{t, rows, columns, kind, k};
+            std::vector<double> r, c;
+            for (int64_t i = 0; i < rows; ++i)
+              for (int64_t j = 0; j < columns; ++j)
+                if (kind == EyeKind::diagonal ? j - i == k : kind == EyeKind::lower ? j - i <= k : j - i >= k) r.push_back(double(i)), c.push_back(double(j));
+            ASSERT_EQ(d.y_shape(), (Shape{2, int64_t(r.size())})) << describe(d);
+            Tensor y(t, d.y_shape(), rows % 2 ? Layout::transposed : Layout::dense);
+            ASSERT_OK(run_plan<TriangleIndices>(d, {y}));
+            r.insert(r.end(), c.begin(), c.end());
+            ASSERT_EQ(y.values(), r) << describe(d);
+            EXPECT_TRUE(y.guards_intact());
+          }
+  const TriangleIndicesDescriptor tall{DType::i64, int64_t(1) << 40, int64_t(1) << 40, EyeKind::diagonal, (int64_t(1) << 40) - 3};  // counted in closed form
+  EXPECT_EQ(tall.y_shape(), (Shape{2, 3}));
+  Tensor y(DType::i64, {2, 3});
+  ASSERT_OK(run_plan<TriangleIndices>(tall, {y}));
+  EXPECT_EQ(y.values(), (std::vector<double>{0, 1, 2, 0x1p40 - 3, 0x1p40 - 2, 0x1p40 - 1}));
+}
 TEST(Creation, Eye) {
   for (DType t : kAll)
     for (Layout layout : kLayouts)
@@ -89,6 +136,10 @@ TEST(Creation, ContractAndRefusals) {
   check_contract<Arange>({DType::f32, {3, 400}, 1}, {y});
   check_contract<Eye>({DType::f32, {3, 400}}, {y});
   check_contract<Linspace>({DType::bf16, {40000}}, {line});
+  Tensor places(DType::i64, {2, 45150});
+  const TriangleIndicesDescriptor triangle{.rows = 300, .columns = 300};
+  check_contract<TriangleIndices>(triangle, {places});
+  check_repeat_bits<TriangleIndices>(triangle, {places}, {}, 1);
   check_repeat_bits<Linspace>({DType::bf16, {40000}, 1, 5}, {line}, {}, 1);
   check_repeat_bits<Arange>({DType::bf16, {40000}, 0, 1, 5}, {line}, {}, 1);
   const Stream s = Stream::cpu();
@@ -104,6 +155,13 @@ TEST(Creation, ContractAndRefusals) {
   expect_refused(LinspacePlan::select(s, {DType::f32, {-1}}).status(), bad, {"[-1]"});
   expect_refused(LinspacePlan::select(s, {DType::f32, {3}, NAN}).status(), bad, {"finite"});
   expect_refused(LinspacePlan::select(s, {DType::f32, {3}, 0, 1, true, -2}).status(), bad, {"base -2"});
+  expect_refused(LinspacePlan::select(s, {DType::f32, {3}, 0, 1, true, {}, true}).status(), bad, {"geometric", "start 0"});
+  expect_refused(LinspacePlan::select(s, {DType::f32, {3}, -1, 1, true, {}, true}).status(), bad, {"geometric", "start -1", "end 1"});
+  expect_refused(LinspacePlan::select(s, {DType::f32, {3}, 1, 2, true, 10, true}).status(), bad, {"geometric", "base", "10"});
+  expect_refused(TriangleIndicesPlan::select(s, {DType::f32}).status(), bad, {"triangle_indices", "dtype f32", "i32 or i64"});
+  expect_refused(TriangleIndicesPlan::select(s, {DType::i64, -1}).status(), bad, {"rows -1"});
+  expect_refused(TriangleIndicesPlan::select(s, {DType::i32, int64_t(1) << 32, 1}).status(), bad, {"i32", "4294967296"});
+  expect_refused(TriangleIndicesPlan::select(s, {DType::i64, int64_t(1) << 40, int64_t(1) << 40}).status(), bad, {"too many"});
   expect_refused(EyePlan::select(s, {DType::f32, {3}}).status(), bad, {"rank 1"});
   expect_refused(EyePlan::select(s, {DType::f32, {-7, 42}}).status(), bad, {"[-7, 42]"});
 }

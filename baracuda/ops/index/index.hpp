@@ -19,8 +19,32 @@ enum class OutOfRange : uint8_t {
 };
 constexpr std::array<std::string_view, 3> enum_names(OutOfRange) { return {"refuse", "fill", "clip"}; }
 
+// Arguments of the gradients of ops that read and of ops that write at indices: one tensor of them, or one per axis.
+using IndexLists = std::span<const TensorView>;
+template <class Indices> inline constexpr std::string_view kIndicesHelp = std::is_same_v<Indices, TensorView> ? "" : "one tensor per axis";
+template <class Indices> struct ReadGradients {
+  TensorView dy;
+  Indices indices;
+  TensorView dx;
+  static constexpr auto args() {
+    using A = ReadGradients;
+    return std::tuple(arg("dy", &A::dy, Role::in), arg("indices", &A::indices, Role::in, kIndicesHelp<Indices>), arg("dx", &A::dx, Role::out));
+  }
+};
+template <class Indices> struct WriteGradients {
+  TensorView dy;
+  Indices indices;
+  TensorView x = {}, src = {}, y = {}, dx = {}, dsrc = {};
+  static constexpr auto args() {
+    using A = WriteGradients;
+    return std::tuple(arg("dy", &A::dy, Role::in), arg("indices", &A::indices, Role::in, kIndicesHelp<Indices>),
+                      arg("x", &A::x, Role::optional_in, "amax, amin"), arg("src", &A::src, Role::optional_in, "amax, amin"),
+                      arg("y", &A::y, Role::optional_in, "amax, amin"), arg("dx", &A::dx, Role::optional_out), arg("dsrc", &A::dsrc, Role::optional_out));
+  }
+};
+
 // y[i, j, k] = x[i, indices[i, j, k], k] for axis 1: torch's gather, take_along_axis. indices has the rank of x and along the other axes
-// at most its extents; y has its shape.
+// at most its extents; y has its shape. A tensor of rank 0 has one place, 0, along axis 0.
 struct GatherDescriptor {
   DType dtype = DType::f32;
   Shape shape;
@@ -54,10 +78,7 @@ using GatherPlan = Plan<Gather>;
 struct GatherBackward {
   static constexpr std::string_view name = "gather_backward", category = "index", summary = "gradient of gather, summed in order";
   using Descriptor = GatherDescriptor;
-  struct Args {
-    TensorView dy, indices, dx;
-    static constexpr auto args() { return std::tuple(arg("dy", &Args::dy, Role::in), arg("indices", &Args::indices, Role::in), arg("dx", &Args::dx, Role::out)); }
-  };
+  using Args = ReadGradients<TensorView>;
   static DType aux_dtype(const Descriptor& d) { return d.index_dtype; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
@@ -65,7 +86,6 @@ struct GatherBackward {
 };
 using GatherBackwardPlan = Plan<GatherBackward>;
 
-using IndexLists = std::span<const TensorView>;
 // y = x[indices[0], indices[1], ...] along `axes`, which ascend: slices of x at the places that the tensors of indices name together.
 // Each of them broadcasts to the shape `indices` (trailing axes as numpy). As in numpy the axes of `indices` stand in y where the
 // indexed ones stood when those are neighbours, else in front. One axis: torch's index_select, take; the first axes: gather_nd;
@@ -108,14 +128,7 @@ using IndexPlan = Plan<Index>;
 struct IndexBackward {
   static constexpr std::string_view name = "index_backward", category = "index", summary = "gradient of index, summed in order";
   using Descriptor = IndexDescriptor;
-  struct Args {
-    TensorView dy;
-    IndexLists indices;
-    TensorView dx;
-    static constexpr auto args() {
-      return std::tuple(arg("dy", &Args::dy, Role::in), arg("indices", &Args::indices, Role::in, "one tensor per axis"), arg("dx", &Args::dx, Role::out));
-    }
-  };
+  using Args = ReadGradients<IndexLists>;
   static DType aux_dtype(const Descriptor& d) { return d.index_dtype; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
@@ -178,14 +191,7 @@ using ScatterPlan = Plan<Scatter>;
 struct ScatterBackward {
   static constexpr std::string_view name = "scatter_backward", category = "index", summary = "gradients of scatter";
   using Descriptor = ScatterDescriptor;
-  struct Args {
-    TensorView dy, indices, x = {}, src = {}, y = {}, dx = {}, dsrc = {};
-    static constexpr auto args() {
-      return std::tuple(arg("dy", &Args::dy, Role::in), arg("indices", &Args::indices, Role::in), arg("x", &Args::x, Role::optional_in, "amax, amin"),
-                        arg("src", &Args::src, Role::optional_in, "amax, amin"), arg("y", &Args::y, Role::optional_in, "amax, amin"),
-                        arg("dx", &Args::dx, Role::optional_out), arg("dsrc", &Args::dsrc, Role::optional_out));
-    }
-  };
+  using Args = WriteGradients<TensorView>;
   static DType aux_dtype(const Descriptor& d) { return d.index_dtype; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
@@ -239,21 +245,45 @@ using IndexPutPlan = Plan<IndexPut>;
 struct IndexPutBackward {
   static constexpr std::string_view name = "index_put_backward", category = "index", summary = "gradients of index_put";
   using Descriptor = IndexPutDescriptor;
-  struct Args {
-    TensorView dy;
-    IndexLists indices;
-    TensorView x = {}, src = {}, y = {}, dx = {}, dsrc = {};
-    static constexpr auto args() {
-      return std::tuple(arg("dy", &Args::dy, Role::in), arg("indices", &Args::indices, Role::in, "one tensor per axis"),
-                        arg("x", &Args::x, Role::optional_in, "amax, amin"), arg("src", &Args::src, Role::optional_in, "amax, amin"),
-                        arg("y", &Args::y, Role::optional_in, "amax, amin"), arg("dx", &Args::dx, Role::optional_out), arg("dsrc", &Args::dsrc, Role::optional_out));
-    }
-  };
+  using Args = WriteGradients<IndexLists>;
   static DType aux_dtype(const Descriptor& d) { return d.index_dtype; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
   static std::span<const Kernel<IndexPutBackward>> kernels();
 };
 using IndexPutBackwardPlan = Plan<IndexPutBackward>;
+
+// y = 1 where the index along `axis` of y, which has `classes` places, is that of the indices, else 0: torch's and jax's one_hot. fill: an
+// index that is none gives zeros (jax); clip: the nearest class. Dtypes of y: those of Cast.
+struct OneHotDescriptor {
+  DType dtype = DType::i64;
+  Shape shape;
+  int64_t classes = 1;
+  int64_t axis = -1;
+  DType index_dtype = DType::i64;
+  OutOfRange out_of_range = OutOfRange::refuse;
+  bool negative = false;
+  Shape y_shape() const;  // of a valid descriptor
+  static constexpr auto fields() {
+    using D = OneHotDescriptor;
+    return std::tuple(field("dtype", &D::dtype, "of y"), field("shape", &D::shape, "of the indices"), field("classes", &D::classes, "extent of y along axis"),
+                      field("axis", &D::axis, "of y, where the classes stand"), field("index_dtype", &D::index_dtype, "i32 or i64"),
+                      field("out_of_range", &D::out_of_range, "what becomes of indices that are none"),
+                      field("negative", &D::negative, "negative indices count from the end"));
+  }
+};
+struct OneHot {
+  static constexpr std::string_view name = "one_hot", category = "index", summary = "y = 1 at one index along an axis, else 0";
+  using Descriptor = OneHotDescriptor;
+  struct Args {
+    TensorView indices, y;
+    static constexpr auto args() { return std::tuple(arg("indices", &Args::indices, Role::in), arg("y", &Args::y, Role::out)); }
+  };
+  static DType aux_dtype(const Descriptor& d) { return d.index_dtype; }
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<OneHot>> kernels();
+};
+using OneHotPlan = Plan<OneHot>;
 
 }  // namespace baracuda

@@ -22,7 +22,7 @@ struct IndexPlaces {
 template <class D> IndexPlaces places_of(const D& d) {
   IndexPlaces p;
   if constexpr (kAlongAxis<D>) {
-    p.walk = d.indices, p.keys = 1, p.key_axis[0] = axis_at(d.axis, d.shape.rank), p.rank = d.indices.rank;
+    p.walk = d.indices, p.keys = 1, p.key_axis[0] = std::max(0, axis_at(d.axis, d.shape.rank)), p.rank = d.indices.rank;
     for (int i = 0; i < p.walk.rank; ++i) p.of[i] = i == p.key_axis[0] ? -1 : i;
   } else {
     bool indexed[kMaxRank] = {}, neighbours = true;
@@ -48,6 +48,8 @@ template <class D> IndexPlaces places_of(const D& d) {
   }
   return p;
 }
+// A tensor of rank 0 is indexed along an axis of extent 1.
+template <class D> int64_t key_extent(const D& d, const IndexPlaces& p, int k) { return d.shape.rank ? d.shape[p.key_axis[k]] : 1; }
 // The tensor's strides over the walk; zero where it lacks an axis.
 inline Strides key_strides(const IndexPlaces& p, const TensorView& indices) {
   Strides s;
@@ -61,7 +63,7 @@ template <class D> IndexWalk walk_of_indices(const D& d, const IndexPlaces& p, I
   IndexWalk w(p.walk, d.index_dtype, d.out_of_range, d.negative);
   for (int i = 0; i < p.walk.rank; ++i)
     if (p.of[i] < 0) w.take_axis(i);
-  for (int k = 0; k < p.keys; ++k) w.add_key(indices[size_t(k)].data, key_strides(p, indices[size_t(k)]), d.shape[p.key_axis[k]]);
+  for (int k = 0; k < p.keys; ++k) w.add_key(indices[size_t(k)].data, key_strides(p, indices[size_t(k)]), key_extent(d, p, k));
   return w;
 }
 // A tensor of x's shape, as target.
@@ -79,7 +81,7 @@ template <class D> Status look_at_indices(std::string_view op, const D& d, const
   if (d.out_of_range != OutOfRange::refuse) return {};
   for (int k = 0; k < p.keys; ++k)
     BARACUDA_TRY(check_indices(op, kAlongAxis<D> ? std::string("indices") : text("indices[", k, "]"), indices[size_t(k)], "x", p.key_axis[k],
-                               d.shape[p.key_axis[k]], d.negative, threads));
+                               key_extent(d, p, k), d.negative, threads));
   return {};
 }
 
@@ -100,12 +102,12 @@ template <class F> void each_outside(const IndexBlock& b, F f) {
 
 // --- validate and check
 template <class D> Status validate_indices(std::string_view op, const D& d) {
-  BARACUDA_TRY(validate_base(op, d, 1));
+  BARACUDA_TRY(validate_base(op, d, kAlongAxis<D> ? 0 : 1));
   BARACUDA_TRY(expect_shape(op, "indices", d.indices));
   if (d.index_dtype != DType::i32 && d.index_dtype != DType::i64) return invalid(op, text("index_dtype ", d.index_dtype, " must be i32 or i64"));
   if (!valid_enum(d.out_of_range)) return invalid(op, text("out_of_range ", int(d.out_of_range), " is not a rule"));
   if constexpr (kAlongAxis<D>) {
-    BARACUDA_TRY(expect_axis(op, "axis", d.axis, d.shape.rank));
+    BARACUDA_TRY(expect_axis(op, "axis", d.axis, std::max(1, d.shape.rank)));
     if (d.indices.rank != d.shape.rank) return invalid(op, text("indices ", d.indices, " has rank ", d.indices.rank, ", shape ", d.shape, " has ", d.shape.rank));
     for (int i = 0; i < d.shape.rank; ++i)
       if (i != axis_at(d.axis, d.shape.rank) && d.indices[i] > d.shape[i])

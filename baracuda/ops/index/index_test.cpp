@@ -442,6 +442,67 @@ TEST(Index, ExpandedIndicesAndLongColumns) {
     check_repeat_bits<GatherBackward>({.dtype = t, .shape = {97}, .indices = {n}}, {Tensor::normal(t, {n}, 5), random_indices(DType::i64, {n}, 4, 0, 97), dx}, {}, 1);
   }
 }
+TEST(Index, RankZero) {  // one place, along axis 0
+  const Tensor x(DType::f32, {}, {3.5}), at(DType::i64, {}, {0}), beyond(DType::i64, {}, {1}), src(DType::f32, {}, {2});
+  Tensor y(DType::f32, {}), dx(DType::f32, {}), dsrc(DType::f32, {});
+  for (int64_t axis : {0, -1}) {
+    ASSERT_OK(run_plan<Gather>({.shape = {}, .axis = axis, .indices = {}}, {x, at, y}));
+    EXPECT_EQ(y.at(0), 3.5);
+    ASSERT_OK(run_plan<GatherBackward>({.shape = {}, .axis = axis, .indices = {}}, {src, at, dx}));
+    EXPECT_EQ(dx.at(0), 2);
+    for (ScatterKind reduce : kKinds) {
+      const ScatterDescriptor d{.shape = {}, .axis = axis, .indices = {}, .reduce = reduce};
+      ASSERT_OK(run_plan<Scatter>(d, {x, at, src, y}));
+      EXPECT_EQ(y.at(0), reduce == ScatterKind::add ? 5.5 : reduce == ScatterKind::mean ? 2.75 : reduce == ScatterKind::amax ? 3.5 : 2);
+      ASSERT_OK(run_plan<ScatterBackward>(d, {src, at, x, src, y, dx, dsrc}));
+      EXPECT_EQ(dx.at(0) + (reduce == ScatterKind::add ? 0 : dsrc.at(0)), 2);
+    }
+  }
+  expect_refused(run_plan<Gather>({.shape = {}, .indices = {}}, {x, beyond, y}), Code::invalid_problem, {"gather", "is 1", "extent 1"});
+  ASSERT_OK(run_plan<Gather>({.shape = {}, .indices = {}, .out_of_range = OutOfRange::clip}, {x, beyond, y}));
+  EXPECT_EQ(y.at(0), 3.5);
+  expect_refused(GatherPlan::select(Stream::cpu(), {.shape = {}, .axis = 1, .indices = {}}).status(), Code::invalid_problem, {"axis 1"});
+  expect_refused(GatherPlan::select(Stream::cpu(), {.shape = {}, .indices = {1}}).status(), Code::invalid_problem, {"rank 1"});
+}
+TEST(Index, OneHot) {
+  for (DType t : {DType::boolean, DType::i8, DType::bf16, DType::f32, DType::i64})
+    for (Layout layout : kLayouts)
+      for (int64_t classes : {1, 5, 700})
+        for (int64_t axis : {0, 1, 2, -1, -2})
+          for (OutOfRange rule : {OutOfRange::refuse, OutOfRange::fill, OutOfRange::clip})
+            for (bool negative : {false, true}) {
+              OneHotDescriptor d{.dtype = t, .shape = {3, 4}, .classes = classes, .axis = axis, .index_dtype = layout == Layout::dense ? DType::i32 : DType::i64,
+                                 .out_of_range = rule, .negative = negative};
+              const bool any = rule != OutOfRange::refuse;
+              const Tensor at = random_indices(d.index_dtype, {3, 4}, 7, negative || any ? -classes - any : 0, classes + any);
+              Tensor y(t, d.y_shape(), layout);
+              y.poison();
+              ASSERT_OK(run_plan<OneHot>(d, {at, y}));
+              EXPECT_TRUE(y.guards_intact());
+              const int a = int(axis < 0 ? axis + 3 : axis);
+              for (int64_t i = 0; i < y.numel(); ++i) {
+                auto c = coordinates(i, d.y_shape());
+                const int64_t k = c[size_t(a)];
+                c.erase(c.begin() + a);
+                int64_t want = int64_t(at.at(ordinal(c, d.shape)));
+                ASSERT_EQ(y.at(i), settle(want, classes, rule, negative) && want == k) << describe(d) << " " << i;
+              }
+            }
+  const Tensor at(DType::i64, {2}, {4, 5}), one(DType::i64, {}, {2});
+  Tensor y(DType::f32, {2, 5}), none(DType::f32, {2, 0}), scalar(DType::f32, {3});
+  expect_refused(run_plan<OneHot>({.dtype = DType::f32, .shape = {2}, .classes = 5}, {at, y}), Code::invalid_problem, {"one_hot", "indices[1] is 5", "axis 1", "extent 5"});
+  expect_refused(OneHotPlan::select(Stream::cpu(), {.shape = {2}, .classes = -1}).status(), Code::invalid_problem, {"classes is -1"});
+  expect_refused(OneHotPlan::select(Stream::cpu(), {.shape = {2}, .classes = 2, .axis = 2}).status(), Code::invalid_problem, {"axis 2"});
+  expect_refused(OneHotPlan::select(Stream::cpu(), {.shape = {2}, .classes = 2, .index_dtype = DType::u8}).status(), Code::invalid_problem, {"index_dtype u8"});
+  ASSERT_OK(run_plan<OneHot>({.dtype = DType::f32, .shape = {2}, .classes = 0, .out_of_range = OutOfRange::clip}, {at, none}));
+  ASSERT_OK(run_plan<OneHot>({.dtype = DType::f32, .shape = {}, .classes = 3}, {one, scalar}));
+  EXPECT_EQ(scalar.values(), (std::vector<double>{0, 0, 1}));
+  const Tensor many = random_indices(DType::i64, {3000}, 3, 0, 40);
+  Tensor wide(DType::f32, {3000, 40});
+  const OneHotDescriptor d{.dtype = DType::f32, .shape = {3000}, .classes = 40};
+  check_contract<OneHot>(d, {many, wide});
+  check_repeat_bits<OneHot>(d, {many, wide}, {}, 1);
+}
 TEST(Index, case_embedding_determinism) {  // half of many indices are one
   const Shape rows{3000, 30};
   std::vector<double> v = Tensor::integers(DType::i64, {20000}, 3, 0, 3000).values();

@@ -152,6 +152,13 @@ template <class Op> Status check_gradient(const typename Op::Descriptor& d, cons
   return check_lists(Op::name, d, a.indices, a.dx, "dx");
 }
 
+template <class Op> constexpr Kernel<Op> scatter_row(std::string_view name) {
+  return {.name = name, .launch = launch_whole_bytes<Op>(run_scatter<Op>), .guarantee = guarantee<typename Op::Descriptor>, .refuse = refuse<Op>, .carve = carve<Op>};
+}
+template <class Op> constexpr Kernel<Op> gradient_row(std::string_view name) {
+  return {.name = name, .launch = launch_all<Op>(Floating{}, run_gradient<Op>), .guarantee = gradient_guarantee<typename Op::Descriptor>, .carve = carve_gradient<Op>};
+}
+
 }  // namespace
 
 Shape IndexPutDescriptor::src_shape() const { return index_detail::places_of(*this).walk; }
@@ -159,39 +166,25 @@ Shape IndexPutDescriptor::src_shape() const { return index_detail::places_of(*th
 Status Scatter::validate(const Descriptor& d) { return validate_scatter(name, d); }
 Status Scatter::check(const Descriptor& d, const Args& a) { return check_scatter<Scatter>(d, a); }
 std::span<const Kernel<Scatter>> Scatter::kernels() {
-  static constexpr Kernel<Scatter> list[] = {{.name = "scatter.cpu.ordered",
-                                              .launch = launch_whole_bytes<Scatter>(run_scatter<Scatter>),
-                                              .guarantee = guarantee<Descriptor>,
-                                              .refuse = refuse<Scatter>,
-                                              .carve = carve<Scatter>}};
+  static constexpr Kernel<Scatter> list[] = {scatter_row<Scatter>("scatter.cpu.ordered")};
   return list;
 }
 Status IndexPut::validate(const Descriptor& d) { return validate_scatter(name, d); }
 Status IndexPut::check(const Descriptor& d, const Args& a) { return check_scatter<IndexPut>(d, a); }
 std::span<const Kernel<IndexPut>> IndexPut::kernels() {
-  static constexpr Kernel<IndexPut> list[] = {{.name = "index_put.cpu.ordered",
-                                               .launch = launch_whole_bytes<IndexPut>(run_scatter<IndexPut>),
-                                               .guarantee = guarantee<Descriptor>,
-                                               .refuse = refuse<IndexPut>,
-                                               .carve = carve<IndexPut>}};
+  static constexpr Kernel<IndexPut> list[] = {scatter_row<IndexPut>("index_put.cpu.ordered")};
   return list;
 }
 Status GatherBackward::validate(const Descriptor& d) { return validate_indices(name, d); }
 Status GatherBackward::check(const Descriptor& d, const Args& a) { return check_gradient<GatherBackward>(d, a); }
 std::span<const Kernel<GatherBackward>> GatherBackward::kernels() {
-  static constexpr Kernel<GatherBackward> list[] = {{.name = "gather_backward.cpu.ordered",
-                                                     .launch = launch_all<GatherBackward>(Floating{}, run_gradient<GatherBackward>),
-                                                     .guarantee = gradient_guarantee<Descriptor>,
-                                                     .carve = carve_gradient<GatherBackward>}};
+  static constexpr Kernel<GatherBackward> list[] = {gradient_row<GatherBackward>("gather_backward.cpu.ordered")};
   return list;
 }
 Status IndexBackward::validate(const Descriptor& d) { return validate_indices(name, d); }
 Status IndexBackward::check(const Descriptor& d, const Args& a) { return check_gradient<IndexBackward>(d, a); }
 std::span<const Kernel<IndexBackward>> IndexBackward::kernels() {
-  static constexpr Kernel<IndexBackward> list[] = {{.name = "index_backward.cpu.ordered",
-                                                    .launch = launch_all<IndexBackward>(Floating{}, run_gradient<IndexBackward>),
-                                                    .guarantee = gradient_guarantee<Descriptor>,
-                                                    .carve = carve_gradient<IndexBackward>}};
+  static constexpr Kernel<IndexBackward> list[] = {gradient_row<IndexBackward>("index_backward.cpu.ordered")};
   return list;
 }
 

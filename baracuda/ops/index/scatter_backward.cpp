@@ -127,24 +127,22 @@ template <class Op> Status check_backward(const typename Op::Descriptor& d, cons
   return expect_apart(Op::name, "dsrc", a.dx, a.dsrc, false);
 }
 
+template <class Op> constexpr Kernel<Op> backward_row(std::string_view name) {
+  return {.name = name, .launch = launch_all<Op>(Floating{}, run_backward<Op>), .guarantee = guarantee<typename Op::Descriptor>, .carve = carve<Op>};
+}
+
 }  // namespace
 
 Status ScatterBackward::validate(const Descriptor& d) { return validate_scatter(name, d); }
 Status ScatterBackward::check(const Descriptor& d, const Args& a) { return check_backward<ScatterBackward>(d, a); }
 std::span<const Kernel<ScatterBackward>> ScatterBackward::kernels() {
-  static constexpr Kernel<ScatterBackward> list[] = {{.name = "scatter_backward.cpu.ordered",
-                                                      .launch = launch_all<ScatterBackward>(Floating{}, run_backward<ScatterBackward>),
-                                                      .guarantee = guarantee<Descriptor>,
-                                                      .carve = carve<ScatterBackward>}};
+  static constexpr Kernel<ScatterBackward> list[] = {backward_row<ScatterBackward>("scatter_backward.cpu.ordered")};
   return list;
 }
 Status IndexPutBackward::validate(const Descriptor& d) { return validate_scatter(name, d); }
 Status IndexPutBackward::check(const Descriptor& d, const Args& a) { return check_backward<IndexPutBackward>(d, a); }
 std::span<const Kernel<IndexPutBackward>> IndexPutBackward::kernels() {
-  static constexpr Kernel<IndexPutBackward> list[] = {{.name = "index_put_backward.cpu.ordered",
-                                                       .launch = launch_all<IndexPutBackward>(Floating{}, run_backward<IndexPutBackward>),
-                                                       .guarantee = guarantee<Descriptor>,
-                                                       .carve = carve<IndexPutBackward>}};
+  static constexpr Kernel<IndexPutBackward> list[] = {backward_row<IndexPutBackward>("index_put_backward.cpu.ordered")};
   return list;
 }
 

@@ -33,6 +33,29 @@ template <class T> int64_t look(const CategoricalDescriptor& d, const T* x, int6
   }
   return -1;
 }
+// Every row has `need` indices that may be drawn, and nothing that is no weight.
+Status look_at_rows(std::string_view op, const CategoricalDescriptor& d, const TensorView& x, int64_t need, int threads) {
+  const int64_t n = d.shape.last(), step = x.strides[d.shape.rank - 1];
+  const RowWalk<1> walk(outer_axes(d.shape), {&x});
+  std::atomic<int64_t> refused = INT64_MAX;  // the first row at fault
+  return visit_dtype(Floating{}, d.dtype, Status(), [&]<class T>() -> Status {
+    int64_t at[1], choices;
+    parallel_for(walk.rows, std::max<int64_t>(1, kPiece / n), threads, [&](int64_t begin, int64_t end, int) {
+      for (int64_t row = begin; row < end; ++row) {
+        int64_t from[1], found;
+        walk.offsets(row, from);
+        if (look(d, x.as<T>() + from[0], step, found) < 0 && found >= need) continue;
+        for (int64_t now = refused; row < now && !refused.compare_exchange_weak(now, row);) {}
+      }
+    });
+    if (refused == INT64_MAX) return {};
+    walk.offsets(refused, at);
+    const int64_t i = look(d, x.as<T>() + at[0], step, choices);
+    if (i < 0) return invalid(op, text("row ", refused.load(), " of x has ", choices, " indices that may be drawn, ", need, " are needed"));
+    return invalid(op, text("element ", i, " of row ", refused.load(), " of x is ", to_double(x.as<T>()[at[0] + i * step]), ", which is no ",
+                            d.kind == WeightKind::logits ? "logit" : "weight"));
+  });
+}
 // Probabilities, or logits below the largest over the temperature.
 template <class T> void score(const CategoricalDescriptor& d, const T* x, int64_t step, double* scores) {
   const int64_t n = d.shape.last();
@@ -89,28 +112,8 @@ Status run_categorical(const Launch<Categorical>& l) {
   Carver c = l.carver();
   const Scratch scratch = carve_scratch(d, c);
   const int64_t n = d.shape.last(), x_step = x.strides[d.shape.rank - 1], y_step = y.strides[d.shape.rank - 1], need = d.replacement ? 1 : d.samples;
+  BARACUDA_TRY(look_at_rows(Categorical::name, d, x, need, l.threads));
   const RowWalk<2> walk(outer_axes(d.shape), {&x, &y});
-  std::atomic<int64_t> refused = INT64_MAX;  // the first row at fault
-  visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
-    parallel_for(walk.rows, std::max<int64_t>(1, kPiece / n), l.threads, [&](int64_t begin, int64_t end, int) {
-      for (int64_t row = begin; row < end; ++row) {
-        int64_t at[2], choices;
-        walk.offsets(row, at);
-        if (look(d, x.as<T>() + at[0], x_step, choices) < 0 && choices >= need) continue;
-        for (int64_t now = refused; row < now && !refused.compare_exchange_weak(now, row);) {}
-      }
-    });
-    return 0;
-  });
-  if (const int64_t row = refused; row < INT64_MAX)
-    return visit_dtype(Floating{}, d.dtype, Status(), [&]<class T>() {
-      int64_t at[2], choices;
-      walk.offsets(row, at);
-      const int64_t i = look(d, x.as<T>() + at[0], x_step, choices);
-      if (i < 0) return invalid(Categorical::name, text("row ", row, " of x has ", choices, " indices that may be drawn, ", need, " are needed"));
-      return invalid(Categorical::name, text("element ", i, " of row ", row, " of x is ", to_double(x.as<T>()[at[0] + i * x_step]), ", which is no ",
-                                             d.kind == WeightKind::logits ? "logit" : "weight"));
-    });
   visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
     parallel_for(walk.rows, std::max<int64_t>(1, kNumbers / n), l.threads, [&](int64_t begin, int64_t end, int worker) {
       double* const scores = scratch.scores + worker * n;
@@ -141,6 +144,55 @@ Status run_categorical(const Launch<Categorical>& l) {
   return {};
 }
 
+Status validate_cuts(std::string_view op, const CategoricalDescriptor& d) {
+  if (!valid(d.dtype)) return invalid(op, "invalid dtype");
+  BARACUDA_TRY(expect_shape(op, "shape", d.shape, 1));
+  if (!valid_enum(d.kind)) return invalid(op, text("kind ", int(d.kind), " is not a kind"));
+  if (d.shape.last() == 0 && d.shape.rows() > 0) return invalid(op, text("rows of shape ", d.shape, " have nothing to draw from"));
+  if (!(d.temperature > 0) || !std::isfinite(d.temperature)) return invalid(op, text("temperature ", d.temperature, " is not finite and > 0"));
+  if (d.kind == WeightKind::probabilities && d.temperature != 1) return invalid(op, text("temperature ", d.temperature, ", probabilities take 1"));
+  if (d.top_k < 0) return invalid(op, text("top_k is ", d.top_k, ", it must be >= 0"));
+  if (!(d.top_p > 0 && d.top_p <= 1)) return invalid(op, text("top_p ", d.top_p, " is not in (0, 1]"));
+  if (!(d.min_p >= 0 && d.min_p <= 1)) return invalid(op, text("min_p ", d.min_p, " is not in [0, 1]"));
+  return {};
+}
+CategoricalDescriptor as_categorical(const SamplingFilterDescriptor& d) {
+  return {.dtype = d.dtype, .shape = d.shape, .kind = d.kind, .temperature = d.temperature, .top_k = d.top_k, .top_p = d.top_p, .min_p = d.min_p};
+}
+Status run_filter(const Launch<SamplingFilter>& l) {
+  const CategoricalDescriptor d = as_categorical(l.desc);
+  const TensorView &x = l.args.x, &y = l.args.y;
+  if (y.numel() == 0) return {};
+  BARACUDA_TRY(look_at_rows(SamplingFilter::name, d, x, 1, l.threads));
+  Carver c = l.carver();
+  const Scratch scratch = carve_scratch(d, c);
+  const int64_t n = d.shape.last(), x_step = x.strides[d.shape.rank - 1], y_step = y.strides[d.shape.rank - 1];
+  const RowWalk<2> walk(outer_axes(d.shape), {&x, &y});
+  visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
+    parallel_for(walk.rows, std::max<int64_t>(1, kNumbers / n), l.threads, [&](int64_t begin, int64_t end, int worker) {
+      double* const scores = scratch.scores + worker * n;
+      for (int64_t row = begin; row < end; ++row) {
+        int64_t at[2];
+        walk.offsets(row, at);
+        const T* from = x.as<T>() + at[0];
+        T* to = y.as<T>() + at[1];
+        score(d, from, x_step, scores);
+        if (cut(d)) cut_down(d, scores, scratch.order + worker * n);
+        if (d.kind == WeightKind::logits)
+          for (int64_t i = 0; i < n; ++i) to[i * y_step] = scores[i] > -INFINITY ? from[i * x_step] : from_double<T>(-INFINITY);
+        else {
+          double most = 0, total = 0;  // relative to the largest, for the sum may be beyond f64
+          for (int64_t i = 0; i < n; ++i) most = std::max(most, scores[i]);
+          for (int64_t i = 0; i < n; ++i) total += scores[i] / most;
+          for (int64_t i = 0; i < n; ++i) to[i * y_step] = from_double<T>(scores[i] / most / total);
+        }
+      }
+    });
+    return 0;
+  });
+  return {};
+}
+
 }  // namespace
 
 Shape CategoricalDescriptor::y_shape() const {
@@ -149,18 +201,10 @@ Shape CategoricalDescriptor::y_shape() const {
   return s;
 }
 Status Categorical::validate(const Descriptor& d) {
-  if (!valid(d.dtype)) return invalid(name, "invalid dtype");
-  BARACUDA_TRY(expect_shape(name, "shape", d.shape, 1));
-  if (!valid_enum(d.kind)) return invalid(name, text("kind ", int(d.kind), " is not a kind"));
+  BARACUDA_TRY(validate_cuts(name, d));
   if (d.samples < 1) return invalid(name, text("samples is ", d.samples, ", it must be >= 1"));
   BARACUDA_TRY(expect_shape(name, "shape with samples", d.y_shape()));
   const int64_t n = d.shape.last(), most = d.top_k > 0 ? std::min(d.top_k, n) : n;
-  if (n == 0 && d.shape.rows() > 0) return invalid(name, text("rows of shape ", d.shape, " have nothing to draw from"));
-  if (!(d.temperature > 0) || !std::isfinite(d.temperature)) return invalid(name, text("temperature ", d.temperature, " is not finite and > 0"));
-  if (d.kind == WeightKind::probabilities && d.temperature != 1) return invalid(name, text("temperature ", d.temperature, ", probabilities take 1"));
-  if (d.top_k < 0) return invalid(name, text("top_k is ", d.top_k, ", it must be >= 0"));
-  if (!(d.top_p > 0 && d.top_p <= 1)) return invalid(name, text("top_p ", d.top_p, " is not in (0, 1]"));
-  if (!(d.min_p >= 0 && d.min_p <= 1)) return invalid(name, text("min_p ", d.min_p, " is not in [0, 1]"));
   if (!d.replacement && d.samples > most) return invalid(name, text("samples ", d.samples, " without replacement from ", most, " indices"));
   if (!d.replacement && d.samples > 1 && (d.top_p < 1 || d.min_p > 0))
     return invalid(name, text("top_p ", d.top_p, " and min_p ", d.min_p, " may leave fewer than samples ", d.samples, " without replacement"));
@@ -179,6 +223,23 @@ std::span<const Kernel<Categorical>> Categorical::kernels() {
                                                     return {.math_precision = DType::f64, .accumulator = DType::f64, .batch_invariant = true};
                                                   },
                                                   .carve = [](const Descriptor& d, const void*, Carver& c) { carve_scratch(d, c); }}};
+  return list;
+}
+
+Status SamplingFilter::validate(const Descriptor& d) { return validate_cuts(name, as_categorical(d)); }
+Status SamplingFilter::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect(name, "x", a.x, d.dtype, d.shape));
+  BARACUDA_TRY(expect(name, "y", a.y, d.dtype, d.shape));
+  if (overlaps(a.x, a.y) || (a.x.data == a.y.data && a.x.numel() > 0 && !(a.x.strides == a.y.strides))) return invalid(name, "y overlaps x without being the same tensor");
+  return {};
+}
+std::span<const Kernel<SamplingFilter>> SamplingFilter::kernels() {
+  static constexpr Kernel<SamplingFilter> list[] = {{.name = "sampling_filter.cpu.sorted",
+                                                     .launch = launch_all<SamplingFilter>(Floating{}, run_filter),
+                                                     .guarantee = [](const Descriptor&) -> PrecisionGuarantee {
+                                                       return {.math_precision = DType::f64, .accumulator = DType::f64, .batch_invariant = true};
+                                                     },
+                                                     .carve = [](const Descriptor& d, const void*, Carver& c) { carve_scratch(as_categorical(d), c); }}};
   return list;
 }
 

@@ -55,4 +55,35 @@ struct Categorical {
 };
 using CategoricalPlan = Plan<Categorical>;
 
+// y = x where an index may be drawn after the cuts of categorical, elsewhere -inf (logits) or 0; probabilities are divided by the sum of
+// those that stay: top_k and top_p renormalised or masked, as sampling kernels of inference servers. In f64, rounded once. y may be x (equal
+// strides). Refused by run as there. Dtypes f16 bf16 f32 f64. Workspace: as there. Guarantee: deterministic, batch invariant.
+struct SamplingFilterDescriptor {
+  DType dtype = DType::f32;
+  Shape shape;
+  WeightKind kind = WeightKind::logits;
+  double temperature = 1;
+  int64_t top_k = 0;
+  double top_p = 1, min_p = 0;
+  static constexpr auto fields() {
+    using D = SamplingFilterDescriptor;
+    return std::tuple(field("dtype", &D::dtype, "of x and y"), field("shape", &D::shape, "of both, rank >= 1"), field("kind", &D::kind, "what x is"),
+                      field("temperature", &D::temperature, "of the probabilities that top_p and min_p see"),
+                      field("top_k", &D::top_k, "likeliest indices to keep; 0: all"), field("top_p", &D::top_p, "probability that they reach, in (0, 1]"),
+                      field("min_p", &D::min_p, "of the largest probability, in [0, 1]"));
+  }
+};
+struct SamplingFilter {
+  static constexpr std::string_view name = "sampling_filter", category = "random", summary = "y = logits or probabilities without the unlikely ones";
+  using Descriptor = SamplingFilterDescriptor;
+  struct Args {
+    TensorView x, y;
+    static constexpr auto args() { return std::tuple(arg("x", &Args::x, Role::in), arg("y", &Args::y, Role::out)); }
+  };
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<SamplingFilter>> kernels();
+};
+using SamplingFilterPlan = Plan<SamplingFilter>;
+
 }  // namespace baracuda

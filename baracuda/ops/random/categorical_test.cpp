@@ -170,5 +170,46 @@ TEST(Categorical, RowsThreadsAndRefusals) {
                  {"row 0", "1 indices", "2 are needed"});
 }
 
+TEST(SamplingFilter, KeepsWhatCategoricalDrawsFrom) {
+  const Shape shape{3, 4, 200};
+  for (WeightKind kind : {WeightKind::logits, WeightKind::probabilities})
+    for (DType t : {DType::f16, DType::bf16, DType::f32, DType::f64})
+      for (Layout layout : kLayouts)
+        for (int variant = 0; variant < 4; ++variant) {
+          CategoricalDescriptor d{.dtype = t, .shape = shape, .kind = kind};
+          if (kind == WeightKind::logits) d.temperature = 0.75;
+          if (variant == 1) d.top_k = 5;
+          if (variant == 2) d.top_p = 0.6, d.min_p = 0.02;
+          if (variant == 3) d.top_k = 50, d.top_p = 0.9;
+          Tensor x = kind == WeightKind::logits ? Tensor::normal(t, shape, 3, 0, 2, layout) : Tensor::uniform(t, shape, 3, 0, 1, layout);
+          x.set(11, kind == WeightKind::logits ? -INFINITY : 0);
+          Tensor y(t, shape, layout);
+          const SamplingFilterDescriptor f{t, shape, kind, d.temperature, d.top_k, d.top_p, d.min_p};
+          ASSERT_OK(run_plan<SamplingFilter>(f, {x, y}));
+          EXPECT_TRUE(y.guards_intact());
+          const std::vector<double> all = x.values();
+          std::vector<double> want;
+          for (int64_t r = 0; r < 12; ++r) {
+            const std::vector<double> row(all.begin() + r * 200, all.begin() + (r + 1) * 200);
+            const std::vector<bool> kept = kept_of(d, row);
+            double sum = 0;
+            for (size_t i = 0; i < 200; ++i) sum += kept[i] ? row[i] : 0;
+            for (size_t i = 0; i < 200; ++i) want.push_back(kind == WeightKind::logits ? kept[i] ? row[i] : -INFINITY : kept[i] ? row[i] / sum : 0);
+          }
+          if (kind == WeightKind::logits) EXPECT_EQ(y.values(), want);
+          else EXPECT_CLOSE(y, want, {.dtype = t, .terms = 200});
+          ASSERT_OK(run_plan<SamplingFilter>(f, {x, x}));  // in place
+          EXPECT_TRUE(x.same_bits(y));
+        }
+  const Tensor x = Tensor::normal(DType::bf16, {50, 300}, 1), bad(DType::f32, {2, 2}, {0, 1, 2, NAN}), zero(DType::f32, {1, 2}, {0, 0});
+  Tensor y(DType::bf16, {50, 300}), f(DType::f32, {2, 2}), one(DType::f32, {1, 2});
+  const SamplingFilterDescriptor d{.dtype = DType::bf16, .shape = {50, 300}, .top_k = 7, .top_p = 0.8};
+  check_contract<SamplingFilter>(d, {x, y});
+  check_repeat_bits<SamplingFilter>(d, {x, y}, {}, 1);
+  expect_refused(run_plan<SamplingFilter>({.shape = {2, 2}}, {bad, f}), Code::invalid_problem, {"sampling_filter", "element 1 of row 1", "nan"});
+  expect_refused(run_plan<SamplingFilter>({.shape = {1, 2}, .kind = WeightKind::probabilities}, {zero, one}), Code::invalid_problem, {"row 0", "0 indices"});
+  expect_refused(SamplingFilterPlan::select(Stream::cpu(), {.shape = {2, 2}, .top_p = 0}).status(), Code::invalid_problem, {"sampling_filter", "top_p 0"});
+}
+
 }  // namespace
 }  // namespace baracuda

@@ -1,5 +1,6 @@
 #include "baracuda/ops/random/integers.hpp"
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include "baracuda/host/row_walk.hpp"
 #include "baracuda/math/half.hpp"
@@ -13,12 +14,11 @@ using namespace random_detail;
 using Numbers = TypeList<int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>;
 template <class D> PrecisionGuarantee exact_integers(const D& d) { return {.math_precision = d.dtype, .accumulator = d.dtype, .batch_invariant = true}; }
 
-// The integers that a dtype holds one by one; those of u64 as far as i64 goes.
-struct Span { int64_t low, high; };
+// The integers that a dtype holds one by one.
+struct Span { Bound low, high; };
 Span integers_of(DType t) {
   return visit_dtype(Numbers{}, t, Span{0, 0}, []<class T>() -> Span {
-    if constexpr (std::is_same_v<T, uint64_t>) return {0, INT64_MAX};
-    else if constexpr (std::is_integral_v<T>) return {std::numeric_limits<T>::min(), int64_t(std::numeric_limits<T>::max())};
+    if constexpr (std::is_integral_v<T>) return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
     else {
       constexpr int64_t most = int64_t(1) << (std::is_same_v<T, f16> ? 11 : std::is_same_v<T, bf16> ? 8 : std::is_same_v<T, float> ? 24 : 53);
       return {-most, most};
@@ -31,12 +31,16 @@ template <class T> T from_integer(int64_t v) {
 }
 Status run_randint(const Launch<Randint>& l) {
   const auto& d = l.desc;
-  const uint64_t seed = l.args.seed, offset = l.args.offset, range = uint64_t(d.high) - uint64_t(d.low);
+  const uint64_t seed = l.args.seed, offset = l.args.offset, range = uint64_t(d.high.v - d.low.v);  // 0: 2^64
   visit_dtype(Numbers{}, d.dtype, 0, [&]<class T>() {
-    const auto put = [&](void* y, int64_t i, uint64_t v) { static_cast<T*>(y)[i] = from_integer<T>(int64_t(uint64_t(d.low) + v)); };
+    const auto put = [&](void* y, int64_t i, uint64_t v) { static_cast<T*>(y)[i] = from_integer<T>(int64_t(uint64_t(d.low.v) + v)); };
     const MapOperand out = MapOperand::of(l.args.y);
     // The high half of word times range; low halves below 2^bits mod range are those that some values have one more of.
-    if (range <= uint64_t(1) << 32) {
+    if (range == 0)
+      for_words<2>(d.shape, {}, {out}, seed, offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) {
+        for (int64_t i = 0; i < n; ++i) put(at[0], i, both(w + 2 * i));
+      });
+    else if (range <= uint64_t(1) << 32) {
       const uint64_t least = (uint64_t(1) << 32) % range;
       for_words(d.shape, {}, {out}, seed, offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t begin) {
         for (int64_t i = 0; i < n; ++i) {
@@ -156,11 +160,26 @@ template <class D> Status validate_tensor(std::string_view op, const D& d, int m
 
 }  // namespace
 
+void append_text(std::string& s, const Bound& b) {
+  if (b.v < 0) s += std::to_string(int64_t(b.v));
+  else if (b.v >> 64) s += "18446744073709551616";
+  else s += std::to_string(uint64_t(b.v));
+}
+Status parse_value(std::string_view field, std::string_view t, Bound& b) {
+  uint64_t magnitude = 0;
+  const bool negative = !t.empty() && t[0] == '-';
+  const auto [end, error] = std::from_chars(t.data() + negative, t.data() + t.size(), magnitude);
+  if (error == std::errc() && end == t.data() + t.size() && (!negative || magnitude <= uint64_t(1) << 63)) b.v = negative ? -__int128(magnitude) : __int128(magnitude);
+  else if (t == "18446744073709551616") b.v = __int128(1) << 64;
+  else return {Code::invalid_problem, text(field, ": '", t, "' is not an integer of 64 bits or 2^64")};
+  return {};
+}
+
 Status Randint::validate(const Descriptor& d) {
   BARACUDA_TRY(validate_tensor(name, d));
-  if (d.low >= d.high) return invalid(name, text("low ", d.low, " is not below high ", d.high));
+  if (d.low.v >= d.high.v) return invalid(name, text("low ", d.low, " is not below high ", d.high));
   const Span s = integers_of(d.dtype);
-  if (s.high > 0 && (d.low < s.low || d.high - 1 > s.high))
+  if (s.high.v > 0 && (d.low.v < s.low.v || d.high.v - 1 > s.high.v))
     return invalid(name, text("low ", d.low, " and high ", d.high, " leave the integers of ", d.dtype, ", ", s.low, " to ", s.high));
   return {};
 }
@@ -180,7 +199,7 @@ std::span<const Kernel<RandomBits>> RandomBits::kernels() {
 Status Randperm::validate(const Descriptor& d) {
   BARACUDA_TRY(validate_tensor(name, d, 1));
   const Span s = integers_of(d.dtype);
-  if (s.high > 0 && d.shape.last() - 1 > s.high) return invalid(name, text(d.dtype, " does not hold the index ", d.shape.last() - 1));
+  if (s.high.v > 0 && d.shape.last() - 1 > s.high.v) return invalid(name, text(d.dtype, " does not hold the index ", d.shape.last() - 1));
   return {};
 }
 Status Randperm::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.shape); }

@@ -2,6 +2,7 @@
 // Random integers, words and permutations. Element i in row-major order depends on (seed, offset + i) alone, for every dtype, as in
 // dropout.hpp; its words are numbers e, or 2 e and 2 e + 1, of the stream (mod 2^64), e = offset + i. All arithmetic is on integers, so
 // the bits are the same everywhere. Any strides. Guarantee: deterministic, batch invariant.
+#include <concepts>
 #include <span>
 #include "baracuda/core/plan.hpp"
 
@@ -15,13 +16,26 @@ struct RandomArgs {
   }
 };
 
-// y uniform in [low, high), each value exactly as often as the others: Lemire's multiplication ("Fast random integer generation in an
+// An integer of 64 bits, with a sign or without, or 2^64: the bounds of every integer dtype.
+struct Bound {
+  __int128 v = 0;
+  constexpr Bound() = default;
+  template <std::integral T> constexpr Bound(T value) : v(value) {}
+  constexpr Bound(__int128 value) : v(value) {}
+  constexpr operator __int128() const { return v; }
+  friend constexpr bool operator==(const Bound& a, const Bound& b) { return a.v == b.v; }
+  using value_type = int64_t;  // as a field: an integer
+};
+void append_text(std::string& s, const Bound& b);
+Status parse_value(std::string_view field, std::string_view text, Bound& b);
+
+// y uniform in [low, high), all of 64 bits of either sign, each value exactly as often as the others: Lemire's multiplication ("Fast random integer generation in an
 // interval", 2019), one word while high - low <= 2^32, else two; a word that would favour some values is drawn again from a stream of
 // the element's own. Dtypes: integers, and floats where every value of the range is one. Workspace: none.
 struct RandintDescriptor {
   DType dtype = DType::i64;
   Shape shape;
-  int64_t low = 0, high = 2;
+  Bound low = 0, high = 2;
   static constexpr auto fields() {
     return std::tuple(field("dtype", &RandintDescriptor::dtype, "of y"), field("shape", &RandintDescriptor::shape, "of y"),
                       field("low", &RandintDescriptor::low, "lowest value"), field("high", &RandintDescriptor::high, "upper bound, not drawn"));

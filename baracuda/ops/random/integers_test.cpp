@@ -49,6 +49,34 @@ TEST(RandomIntegers, BitsAreTheWords) {
       }
     }
 }
+TEST(RandomIntegers, RandintReachesEveryInteger) {  // of 64 bits, with a sign or without
+  const int64_t n = 2000;
+  const std::vector<uint64_t> w = words_of(DType::u64, n, kSeed, kOffset);
+  const __int128 whole = __int128(1) << 64;
+  Tensor u(DType::u64, {n}), i(DType::i64, {n}), top(DType::u64, {n});
+  ASSERT_OK(run_plan<Randint>({DType::u64, {n}, 0, whole}, {u, kSeed, kOffset}));
+  ASSERT_OK(run_plan<Randint>({DType::i64, {n}, INT64_MIN, uint64_t(1) << 63}, {i, kSeed, kOffset}));
+  ASSERT_OK(run_plan<Randint>({DType::u64, {n}, ~uint64_t(0) - 2, whole}, {top, kSeed, kOffset}));
+  int64_t of[3] = {};
+  for (int64_t k = 0; k < n; ++k) {
+    ASSERT_EQ(u.view().as<uint64_t>()[k], w[size_t(k)]);
+    ASSERT_EQ(uint64_t(i.view().as<int64_t>()[k]), w[size_t(k)] + (uint64_t(1) << 63));
+    const uint64_t v = top.view().as<uint64_t>()[k];
+    ASSERT_GE(v, ~uint64_t(0) - 2);
+    ++of[v - (~uint64_t(0) - 2)];
+  }
+  for (int64_t c : of) EXPECT_NEAR(double(c), double(n) / 3, 5 * std::sqrt(double(n) * 2 / 9));
+  RandintDescriptor d;
+  for (const char* high : {"18446744073709551616", "18446744073709551615", "-9223372036854775808", "7"}) {
+    ASSERT_OK(set_field(d, "high", high));
+    EXPECT_NE(describe(d).find(text("high=", high)), std::string::npos) << describe(d);
+  }
+  for (const char* high : {"18446744073709551617", "-9223372036854775809", "1.5", "", "-"})
+    expect_refused(set_field(d, "high", high), Code::invalid_problem, {"high", high});
+  const Stream s = Stream::cpu();
+  expect_refused(RandintPlan::select(s, {DType::i64, {2}, 0, whole}).status(), Code::invalid_problem, {"18446744073709551616", "9223372036854775807"});
+  expect_refused(RandintPlan::select(s, {DType::u64, {2}, -1, 5}).status(), Code::invalid_problem, {"low -1", "u64", "18446744073709551615"});
+}
 TEST(RandomIntegers, RandintIsTheProductsHighHalf) {
   const struct { int64_t low, high; } ranges[] = {{0, 2}, {-3, 4}, {0, 1}, {-128, 128}, {5, 3000000005}, {0, int64_t(1) << 32}, {0, (int64_t(3) << 30)},
                                                   {-5, (int64_t(1) << 32) - 4}, {0, int64_t(3) << 61}, {INT64_MIN, INT64_MAX}, {INT64_MAX - 1, INT64_MAX}};
