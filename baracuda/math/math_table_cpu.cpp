@@ -1,5 +1,6 @@
 #include "baracuda/math/fast.hpp"
 #include "baracuda/math/math_table.hpp"
+#include "baracuda/math/twice.hpp"
 #include "baracuda/math/value_types_math.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
@@ -20,6 +21,7 @@ template <class T, class F> BARACUDA_HD void map2(const T* a, const T* b, T* y, 
 template <class From, class To> void convert_all(const From* x, To* y, int64_t n) {
   constexpr int N = kLanes<float>;
   int64_t i = 0;
+  for (; i + 2 * N <= n; i += 2 * N) store_twice<To, N>(y + i, load<N>(x + i), load<N>(x + i + N), false);
   for (; i + N <= n; i += N) store<To, N>(y + i, load<N>(x + i));
   if (i < n) store_tail<To, N>(y + i, load_tail<N>(x + i, int(n - i)), int(n - i));
 }
