@@ -8,6 +8,8 @@ namespace {
 
 constexpr int64_t kMostChunks = 64, kFlush = 256;
 constexpr int64_t kTile = 8 * kMapBlock;  // columns added in one go at most: longer parts of rows come faster from memory
+constexpr int64_t kShortColumns = 64;     // several shorter rows are added from one block
+static_assert(kFlush % kGroupOfHalves == 0);
 
 // A complex number as it is stored and as it is summed.
 template <class T> struct Parts { T re, im; };
@@ -51,8 +53,8 @@ Arrangement arrange(const Shape& shape, const Shape& operand) {
   return a;
 }
 
-template <class A> A fold(A (&acc)[kLanesOfSum]) {
-  for (int w = kLanesOfSum / 2; w; w /= 2)
+template <class A, int L> A fold(A (&acc)[L]) {
+  for (int w = L / 2; w; w /= 2)
     for (int l = 0; l < w; ++l) acc[l] += acc[l + w];
   return acc[0];
 }
@@ -61,7 +63,7 @@ struct SumJob {
   const Arrangement& a;
   const MapWalk& walk;    // inputs
   const MapWalk& target;  // one operand, kept elements
-  int inputs, which;
+  int inputs, which, sign;
   const MapKernel& run;
   const double* parameters;
   double* partial;
@@ -69,16 +71,18 @@ struct SumJob {
 template <class T> struct Sum : SumJob {
   using W = typename Summed<T>::Value;
   using A = typename Summed<T>::Sum;
+  static constexpr bool kReal = std::is_same_v<A, double>, kHalf = sizeof(T) == 2;
   A* partials() const { return reinterpret_cast<A*>(partial); }
   const BroadcastSumKernels& kernels = BARACUDA_ISA_PICK(broadcast_sum_kernels);
 
   void add_row(A* acc, const W* x, int64_t n) const {
-    if constexpr (std::is_same_v<A, double>) kernels.add_row[sizeof(W) == 8](acc, x, n);
+    if constexpr (kReal) kernels.add_row[sizeof(W) == 8](acc, x, n);
     else kernels.add_row[sizeof(W) == 16](reinterpret_cast<double*>(acc), x, 2 * n);
   }
-  void add_lanes(A* acc, const W* x, int64_t n, int64_t phase) const {
-    if constexpr (std::is_same_v<A, double>) kernels.add_lanes[sizeof(W) == 8](acc, x, n, phase);
-    else for (int64_t i = 0; i < n; ++i) acc[(phase + i) % kLanesOfSum] += A(x[i]);
+  template <int L> void add_lanes(A (&acc)[L], const W* x, int64_t n, int64_t phase) const {
+    if constexpr (!kReal) for (int64_t i = 0; i < n; ++i) acc[(phase + i) % L] += A(x[i]);
+    else if constexpr (L == kLanesOfShortSum) kernels.add_short[sizeof(W) == 8](acc, x, n, phase);
+    else kernels.add_lanes[kDTypeOf<W>](acc, x, n, phase);
   }
   struct Blocks {
     alignas(64) char in[kMapOperands][kMapBlock * 16];
@@ -87,11 +91,20 @@ template <class T> struct Sum : SumJob {
   const W* values(Blocks& b, int64_t i, int64_t n) const {
     const void* x[kMapOperands];
     void* y[3] = {b.out[0], b.out[1], b.out[2]};
+    if (sign) {
+      void* dy = walk.fetch(0, i, n, b.in[0], true);
+      if constexpr (!kHalf) return static_cast<const W*>(dy);
+      else return run.widen(dy, b.out[0], n), b.out[0];
+    }
     for (int k = 0; k < inputs; ++k) x[k] = walk.fetch(k, i, n, b.in[k], true);
     run(parameters, x, y, n);
     return b.out[which];
   }
-  void finish(int64_t chunk, int64_t first, const A* sums, int64_t n) const {
+  // Elements [i, i + n) of the first input where they lie dense and are all that is summed; null otherwise.
+  const void* in_memory(int64_t i, int64_t n) const { return kReal && sign ? walk.fetch(0, i, n, nullptr, false) : nullptr; }
+  void finish(int64_t chunk, int64_t first, A* sums, int64_t n) const {
+    if constexpr (kReal)
+      if (sign < 0) for (int64_t i = 0; i < n; ++i) sums[i] = 0 - sums[i];
     if (a.chunks > 1) std::copy(sums, sums + n, partials() + chunk * a.kept + first);
     else write(first, sums, n);
   }
@@ -110,58 +123,86 @@ template <class T> struct Sum : SumJob {
     Blocks b;
     A acc[kTile], total[kTile] = {};
     const int64_t begin = chunk * a.chunk, end = std::min(a.summed, begin + a.chunk);
-    const int64_t rows_at_once = width == a.last ? std::max<int64_t>(1, kMapBlock / width) : 1;
     for (int64_t flush = begin; flush < end; flush += kFlush) {
       std::fill(acc, acc + width, A{});
-      const int64_t stop = std::min(end, flush + kFlush);
-      for (int64_t r = flush; r < stop;) {
-        const int64_t rows = std::min(rows_at_once, stop - r), n = rows * width;
-        const int64_t at = (outer * a.summed + r) * a.last + l;
-        for (int64_t done = 0; done < n;) {  // a block may end where a row of the walk ends
-          const int64_t m = walk.stretch(at + done, std::min(kMapBlock, n - done));
-          const W* v = values(b, at + done, m);
-          for (int64_t i = 0, column = done % width; i < m; column = 0) {
-            const int64_t stretch = std::min(width - column, m - i);
-            add_row(acc + column, v + i, stretch);
-            i += stretch;
-          }
-          done += m;
-        }
-        r += rows;
-      }
+      const int64_t stop = std::min(end, flush + kFlush), first = outer * a.summed * a.last + l;
+      if (width < kShortColumns || !add_rows_in_memory(acc, first, flush, stop, width)) add_rows(b, acc, first, flush, stop, width);
       for (int64_t j = 0; j < width; ++j) total[j] += acc[j];
     }
     finish(chunk, outer * a.last + l, total, width);
   }
+  bool add_rows_in_memory(A* acc, int64_t first, int64_t begin, int64_t end, int64_t width) const {
+    if constexpr (kReal) {
+      const void* rows[kFlush];
+      for (int64_t r = begin; r < end; ++r)
+        if (!(rows[r - begin] = in_memory(first + r * a.last, width))) return false;
+      kernels.add_rows[kDTypeOf<T>](acc, rows, end - begin, width);
+      return true;
+    }
+    return false;
+  }
+  void add_rows(Blocks& b, A* acc, int64_t first, int64_t begin, int64_t end, int64_t width) const {
+    const int64_t rows_at_once = width == a.last ? std::max<int64_t>(1, kMapBlock / width) : 1;
+    [[maybe_unused]] float group[kHalf ? kTile : 1];
+    if constexpr (kHalf) std::fill(group, group + width, 0.f);
+    for (int64_t r = begin; r < end;) {
+      const int64_t rows = std::min(rows_at_once, end - r), n = rows * width, at = first + r * a.last;
+      for (int64_t done = 0; done < n;) {  // a block may end where a row of the walk ends
+        const int64_t m = walk.stretch(at + done, std::min(kMapBlock, n - done));
+        const W* v = values(b, at + done, m);
+        for (int64_t i = 0, column = done % width, row = r + done / width; i < m; column = 0, ++row) {
+          const int64_t stretch = std::min(width - column, m - i);
+          if constexpr (kHalf) {
+            kernels.add_to_group(group + column, v + i, stretch);
+            if (column + stretch == width && ((row + 1 - begin) % kGroupOfHalves == 0 || row + 1 == end)) {
+              add_row(acc, group, width);
+              std::fill(group, group + width, 0.f);
+            }
+          } else {
+            add_row(acc + column, v + i, stretch);
+          }
+          i += stretch;
+        }
+        done += m;
+      }
+      r += rows;
+    }
+  }
   // One kept element, summed indices of one chunk.
-  void row(int64_t k, int64_t chunk) const {
+  A row(int64_t k, int64_t chunk) const {
     Blocks b;
     A total{};
     const int64_t begin = chunk * a.chunk, end = std::min(a.summed, begin + a.chunk);
     for (int64_t flush = begin; flush < end; flush += kPiece) {
       A acc[kLanesOfSum] = {};
       const int64_t stop = std::min(end, flush + kPiece);
-      for (int64_t r = flush; r < stop;) {
-        const int64_t n = walk.stretch(k * a.summed + r, std::min(kMapBlock, stop - r));
-        add_lanes(acc, values(b, k * a.summed + r, n), n, r - flush);
-        r += n;
+      for (int64_t r = flush, n; r < stop; r += n) {
+        const int64_t at = k * a.summed + r;
+        n = walk.stretch(at, stop - r);
+        if constexpr (kReal)
+          if (const void* dy = in_memory(at, n)) {
+            kernels.add_lanes[kDTypeOf<T>](acc, dy, n, r - flush);
+            continue;
+          }
+        n = std::min(n, kMapBlock);
+        add_lanes(acc, values(b, at, n), n, r - flush);
       }
       total += fold(acc);
     }
-    finish(chunk, k, &total, 1);
+    return total;
   }
   // Short rows, several at once: kept elements [k, k + count), all of their summed indices.
   void short_rows(int64_t k, int64_t count) const {
     Blocks b;
     A sums[kMapBlock] = {};
     const int64_t at = k * a.summed, n = count * a.summed;
-    A acc[kLanesOfSum] = {};
+    A acc[kLanesOfShortSum] = {};
     for (int64_t done = 0; done < n;) {
       const int64_t m = walk.stretch(at + done, n - done);
       const W* v = values(b, at + done, m);
       for (int64_t i = 0; i < m;) {
         const int64_t r = (done + i) % a.summed, run_length = std::min(a.summed - r, m - i);
-        if (r == 0) std::fill(acc, acc + kLanesOfSum, A{});
+        if (r == 0) std::fill(acc, acc + kLanesOfShortSum, A{});
         add_lanes(acc, v + i, run_length, r);
         if (r + run_length == a.summed) sums[(done + i) / a.summed] = fold(acc);
         i += run_length;
@@ -186,8 +227,11 @@ template <class T> struct Sum : SumJob {
         for (int64_t u = begin; u < end; ++u) short_rows(u * at_once, std::min(at_once, a.kept - u * at_once));
       });
     } else {
-      parallel_for(a.kept * a.chunks, 1, threads, [&](int64_t begin, int64_t end, int) {
-        for (int64_t u = begin; u < end; ++u) row(u / a.chunks, u % a.chunks);
+      const int64_t at_once = a.chunks > 1 ? 1 : std::clamp<int64_t>(kPiece / std::max<int64_t>(a.summed, 1), 1, kMapBlock);
+      parallel_for(a.kept * a.chunks, at_once, threads, [&](int64_t begin, int64_t end, int) {
+        A sums[kMapBlock];
+        for (int64_t u = begin; u < end; ++u) sums[u - begin] = row(u / a.chunks, u % a.chunks);
+        finish(begin % a.chunks, begin / a.chunks, sums, end - begin);
       });
     }
     if (a.chunks == 1) return;
@@ -217,7 +261,7 @@ int64_t broadcast_partials(const Shape& shape, const Shape& operand, DType dtype
   const Arrangement a = arrange(shape, operand);
   return a.chunks > 1 ? a.chunks * a.kept * (is_complex(dtype) ? 2 : 1) : 0;
 }
-void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which, const TensorView& target, const MapKernel& run,
+void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which, int sign, const TensorView& target, const MapKernel& run,
                    const double* parameters, double* partial, int threads) {
   const Arrangement a = arrange(shape, target.shape);
   if (a.kept == 0) return;
@@ -245,7 +289,7 @@ void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which
     table[DType::c64] = run_of.operator()<Parts<float>>(), table[DType::c128] = run_of.operator()<Parts<double>>();
     return table;
   }();
-  sums[target.dtype]({a, walk, to, int(in.size()), which, run, parameters, partial}, threads);
+  sums[target.dtype]({a, walk, to, int(in.size()), which, sign, run, parameters, partial}, threads);
 }
 
 }  // namespace baracuda

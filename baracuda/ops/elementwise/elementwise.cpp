@@ -204,6 +204,16 @@ Status check_backward(std::string_view op, const Problem& p, const TensorView& d
   }
   return {};
 }
+// 1 or -1 where the gradient of operand k is dy or its negative. One that reads nothing is a multiple of dy: 1 shows which.
+int sign_of_dy(const Problem& p, int k) {
+  if (p.e->reads[k] || is_complex(p.dtype)) return 0;
+  const double one = 1;
+  double slope[3] = {};
+  const void* in[] = {&one, &one, &one, &one, &one};
+  void* out[] = {slope, slope + 1, slope + 2};
+  p.e->backward[1](p.parameters, in, out, 1);
+  return slope[k] == 1 ? 1 : slope[k] == -1 ? -1 : 0;
+}
 void carve_sums(const Problem& p, Carver& c, double* (&partial)[3]) {
   constexpr std::string_view names[] = {"da partial sums", "db partial sums", "dc partial sums"};
   for (int k = 0; k < p.operands; ++k)
@@ -233,7 +243,7 @@ Status run_backward(const Problem& p, const TensorView& dy, const TensorView* co
   bool any_map = false;
   for (int k = 0; k < n; ++k) {
     if (out[k]->absent()) continue;
-    if (is_sum(p, k)) sum_broadcast(p.shape, inputs, k, *out[k], kernel(4), p.parameters, partial[k], threads);
+    if (is_sum(p, k)) sum_broadcast(p.shape, inputs, k, sign_of_dy(p, k), *out[k], kernel(4), p.parameters, partial[k], threads);
     else maps[k] = broadcast_operand(*out[k], p.shape), any_map = true;  // axes of extent 1 may be missing
   }
   for (int k = 0; k < n; ++k) maps[k].bytes = int(byte_size(p.dtype));

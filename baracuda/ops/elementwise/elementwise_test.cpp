@@ -117,6 +117,9 @@ TEST(Elementwise, BroadcastAndItsGradients) {
     check_binary(BinaryKind::mul, DType::f32, c.a, c.b, Layout::dense);
     check_binary(BinaryKind::sub, DType::bf16, c.b, c.a, Layout::dense);
   }
+  for (DType t : kFloats)
+    for (BinaryKind kind : {BinaryKind::add, BinaryKind::sub, BinaryKind::mul})
+      for (const Shape& operand : {Shape{163}, Shape{301, 1}, Shape{}}) check_binary(kind, t, {301, 163}, operand, Layout::dense);
   for (Layout layout : kLayouts) {
     check_binary(BinaryKind::div, DType::f32, {9, 130}, {130}, layout);
     check_binary(BinaryKind::mul, DType::f64, {9, 130}, {9, 1}, layout);
@@ -147,15 +150,20 @@ TEST(Elementwise, SumsAreAccurateAndDoNotDependOnStrides) {
   Tensor total(DType::f32, {1});
   ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::add, DType::f32, {3001}, {1}}, {.dy = dy, .db = total}));
   EXPECT_NEAR(total.at(0), 2999 * double(1e-4f), 3001 * 1e8 * 0x1p-53);  // an f32 sum loses every small term
-  for (const Shape& operand : {Shape{37}, Shape{1000, 1}, Shape{1}}) {
-    Tensor want(DType::f32, operand);
-    for (Layout layout : kLayouts) {
-      const Tensor g = Tensor::normal(DType::f32, {1000, 37}, 5, 0, 1, layout);
-      Tensor db(DType::f32, operand);
-      ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::add, DType::f32, {1000, 37}, operand}, {.dy = g, .db = layout == Layout::dense ? want : db}));
-      EXPECT_TRUE(layout == Layout::dense || db.same_bits(want)) << int(layout);
-    }
-  }
+  for (DType t : kFloats)  // rows of several blocks that lie dense are added where they are
+    for (int64_t n : {37, 163})
+      for (BinaryKind kind : {BinaryKind::add, BinaryKind::sub, BinaryKind::fmod})  // db is dy, -dy; fmod's da is dy
+        for (const Shape& operand : {Shape{n}, Shape{1000, 1}, Shape{1}}) {
+          Tensor want(t, operand);
+          for (Layout layout : kLayouts) {
+            const Tensor g = Tensor::normal(t, {1000, n}, 5, 0, 1, layout);
+            Tensor dx(t, operand);
+            const TensorView out = layout == Layout::dense ? want : dx;
+            if (kind == BinaryKind::fmod) ASSERT_OK(run_plan<BinaryBackward>({kind, t, operand, {1000, n}}, {.dy = g, .da = out}));
+            else ASSERT_OK(run_plan<BinaryBackward>({kind, t, {1000, n}, operand}, {.dy = g, .db = out}));
+            EXPECT_TRUE(layout == Layout::dense || dx.same_bits(want)) << name(t) << " " << n << " " << int(layout);
+          }
+        }
 }
 
 // ---- gradients of the formulas themselves, and what they read

@@ -201,7 +201,7 @@ template <class Op> Status run_backward(const Launch<Op>& l, const ByDType<Quant
   const MapOperand in[] = {MapOperand::of(values_view(d, a.dy)), values(d, a.x, x_dtype), host.scale(d, a.scale), host.zero(d, a.zero_point)};
   const TensorView* sums[] = {&a.dscale, &a.dzero_point};
   for (int k = 0; k < 2; ++k)  // before dx, which may be dy or x
-    if (!sums[k]->absent()) sum_broadcast(map_shape(d), in, k, scales_view(d, *sums[k]), terms[d.dtype], p.of, partial, l.threads);
+    if (!sums[k]->absent()) sum_broadcast(map_shape(d), in, k, 0, scales_view(d, *sums[k]), terms[d.dtype], p.of, partial, l.threads);
   if (a.dx.absent()) return {};
   const MapOperand out = MapOperand::of(values_view(d, a.dx));
   const MapOperand without_x[] = {in[0], in[2], in[3]};
