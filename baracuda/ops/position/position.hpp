@@ -12,7 +12,7 @@
 // Positions may be negative. Dtypes f16 bf16 f32 f64. Strides: the last axis dense, the others any ([B, S, H, D]
 // memory as a view). In place: y may be x (same strides).
 // Numerics: angles from the integer position and frequencies of twice f64's length, sine and cosine in f64, used as f32 (f64
-// for f64); then two roundings, and one to dtype. An angle is off by about |p| 2^-62, so f32 sees it exact for |p| < 2^36.
+// for f64; halves: their last product in f32); then two roundings, and one to dtype. An angle is off by about |p| 2^-62, so f32 sees it exact for |p| < 2^36.
 // Workspace: a table of sines and cosines of 64 positions per thread.
 // Guarantee: deterministic, batch invariant: a row depends on its position alone, however the position was given.
 #include <span>

@@ -1,7 +1,8 @@
 // Rope: y_a = x_a c - x_b s, y_b = x_b c + x_a s. Reads x, writes y; the floor is memory bandwidth. The sines of 64 positions
-// stay in the second-level cache while all heads that stand there are turned.
+// stay in the second-level cache while all heads that stand there are turned; with a single row at each position they are made
+// beside it, so that it comes from memory meanwhile.
 #include <utility>
-#include "baracuda/math/element.hpp"
+#include "baracuda/math/twice.hpp"
 #include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/position/position_cpu.hpp"
 
@@ -56,58 +57,77 @@ void fill_digits(const RopeFrequencies& f) {
     if (c < 4 || c % 4 == 0) sines(f, c, row(c));
     else multiply(f.half, row(c - c % 4), row(c % 4), row(c));
   for (int b = 1; b < 4; ++b) sines(f, 16 * b, row(16 + b));
+  for (int64_t i = 0; i < 16 * 2 * f.half; ++i) f.rounded[i] = float(f.digits[i]);
 }
 
-// a and b by turns.
-template <class A, int N, int... K> BARACUDA_HD void put_pairs(A* p, Pack<A, N> a, Pack<A, N> b, std::integer_sequence<int, K...>) {
-  const Raw<A, 2 * N> pairs = __builtin_shufflevector(a.v, b.v, (K / 2 + K % 2 * N)...);
-  __builtin_memcpy(p, &pairs, sizeof pairs);
+// Angles of the last digit are added in P.
+template <class T> using Product = std::conditional_t<kIsHalf<T>, float, double>;
+template <class P> const P* digit(const RopeFrequencies& f, int64_t c) {
+  if constexpr (sizeof(P) == 4) return f.rounded + c * 2 * f.half;
+  else return f.digits + c * 2 * f.half;
 }
-template <class A, int N> BARACUDA_HD void put_pairs(A* p, Pack<A, N> a, Pack<A, N> b) {
-  if constexpr (N > 1) put_pairs(p, a, b, std::make_integer_sequence<int, 2 * N>{});
-}
-template <class A> void table(const RopeTable& t) {
-  constexpr int N = D::kWidth;
-  const int64_t half = t.f.half;
-  const double sign = t.inverse ? -1 : 1;
-  double* group = t.coarse + 2 * half;  // of 16 positions
-  int64_t last = 0;
-  for (int64_t k = 0; k < t.count; ++k) {
-    const int64_t p = t.positions[k];
+// The group of 16 positions that the k-th stands in, unless the one before has left it there.
+template <class P> const P* group_of(const RopeTable& t, int64_t k) {
+  const int64_t half = t.f.half, p = t.positions[k], last = t.positions[k > 0 ? k - 1 : 0];
+  double* group = t.coarse + 2 * half;
+  float* rounded = reinterpret_cast<float*>(group + 2 * half);
+  if (k == 0 || p >> 4 != last >> 4) {
     if (k == 0 || p >> 6 != last >> 6) sines(t.f, double(p & ~int64_t(63)), t.coarse);
-    if (k == 0 || p >> 4 != last >> 4) multiply(half, t.coarse, t.f.digits + (16 + (p >> 4 & 3)) * 2 * half, group);
-    last = p;
-    const double* fine = t.f.digits + (p & 15) * 2 * half;
-    A* out = static_cast<A*>(t.table) + k * (t.interleaved ? 4 : 2) * half;
-    auto turn = [&](int64_t i, int count) __attribute__((always_inline)) {
-      const D ca = get<N>(group + i, count), sa = get<N>(group + half + i, count);
-      const D cb = get<N>(fine + i, count), sb = get<N>(fine + half + i, count);
-      const auto c = convert<A>(fma(ca, cb, -(sa * sb))), s = convert<A>(sign * fma(sa, cb, ca * sb));
-      if (!t.interleaved) {
-        put<N>(out + i, c, count);
-        put<N>(out + half + i, s, count);
-      } else {
-        A *cosine = out + 2 * i, *sine = cosine + 2 * half;
-        if (N > 1 && count == N) {
-          put_pairs(cosine, c, c);
-          put_pairs(sine, -s, s);
-        } else {
-          for (int j = 0; j < count; ++j) {
-            cosine[2 * j] = cosine[2 * j + 1] = c.lane(j);
-            sine[2 * j] = -s.lane(j), sine[2 * j + 1] = s.lane(j);
-          }
-        }
-      }
-    };
-    int64_t i = 0;
-    for (; i + N <= half; i += N) turn(i, N);
-    if (i < half) turn(i, int(half - i));
+    multiply(half, t.coarse, t.f.digits + (16 + (p >> 4 & 3)) * 2 * half, group);
+    if constexpr (sizeof(P) == 4)
+      for (int64_t i = 0; i < 2 * half; ++i) rounded[i] = float(group[i]);
   }
+  if constexpr (sizeof(P) == 4) return rounded;
+  else return group;
+}
+// Cosine and sine at i .. i + N - 1, the product of two turns.
+template <class A, int N> BARACUDA_HD Twice<Pack<A, N>> product(const double* a, const double* b, int64_t half, int64_t i) {
+  if constexpr (sizeof(A) == 4 && N > 1) {
+    const auto low = product<double, N / 2>(a, b, half, i), high = product<double, N / 2>(a, b, half, i + N / 2);
+    return {narrow(low.low, high.low), narrow(low.high, high.high)};
+  } else {
+    const auto ca = load<N>(a + i), sa = load<N>(a + half + i), cb = load<N>(b + i), sb = load<N>(b + half + i);
+    return {convert<A>(fma(ca, cb, -(sa * sb))), convert<A>(fma(sa, cb, ca * sb))};
+  }
+}
+template <class A, int N> BARACUDA_HD Twice<Pack<A, N>> product(const float* a, const float* b, int64_t half, int64_t i) {
+  const auto ca = load<N>(a + i), sa = load<N>(a + half + i), cb = load<N>(b + i), sb = load<N>(b + half + i);
+  return {fma(ca, cb, -(sa * sb)), fma(sa, cb, ca * sb)};
+}
+template <class A, class P> void table_row(const RopeTable& t, int64_t k, A* out) {
+  constexpr int N = kLanes<A>;
+  const int64_t half = t.f.half;
+  const P *group = group_of<P>(t, k), *fine = digit<P>(t.f, t.positions[k] & 15);
+  const double sign = t.inverse ? -1 : 1;
+  auto turn = [&](int64_t i, auto width) __attribute__((always_inline)) {
+    constexpr int W = decltype(width)::value;
+    const auto both = product<A, W>(group, fine, half, i);
+    store<A, W>(out + i, both.low);
+    store<A, W>(out + half + i, sign * both.high);
+  };
+  int64_t i = 0;
+  for (; i + N <= half; i += N) turn(i, std::integral_constant<int, N>{});
+  for (; i < half; ++i) turn(i, std::integral_constant<int, 1>{});
+}
+template <class A, class P> void table(const RopeTable& t) {
+  for (int64_t k = 0; k < t.count; ++k) table_row<A, P>(t, k, static_cast<A*>(t.table) + k * 2 * t.f.half);
 }
 
 template <class T> void copy_rest(const RopeRows& p, const T* x, T* y) {
   if (x != y)
     for (int64_t i = 2 * p.half; i < p.n; ++i) y[i] = x[i];
+}
+// What comes 2 KiB later in x is fetched: blocks of rows are too short for the processor to see where they go.
+template <class T> BARACUDA_HD void fetch_ahead(const RopeRows& p, int64_t r) {
+  constexpr int64_t kAhead = 2048 / int64_t(sizeof(T)), kLine = 64 / int64_t(sizeof(T));
+  const int64_t rows = kAhead < p.n ? 1 : kAhead / p.n, at = r + (rows < p.rows ? rows : p.rows);
+  const T* x = static_cast<const T*>(at < p.rows ? p.x : p.next);
+  if (x)
+    for (int64_t i = 0; i < p.n; i += kLine) __builtin_prefetch(x + (at < p.rows ? at : at - p.rows) * p.x_pitch + i);
+}
+template <class T> const Acc<T>* row_of_table(const RopeRows& p, int64_t r) {
+  if (p.make) table_row<Acc<T>, Product<T>>(*p.make, r, static_cast<Acc<T>*>(p.make->table));
+  return static_cast<const Acc<T>*>(p.table) + r * p.table_pitch;
 }
 template <class T> void half_split(const RopeRows& p) {
   using A = Acc<T>;
@@ -116,15 +136,23 @@ template <class T> void half_split(const RopeRows& p) {
   const int64_t half = p.half;
   const bool past = p.past;
   for (int64_t r = 0; r < p.rows; ++r) {
+    fetch_ahead<T>(p, r);
     const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
     T* y = static_cast<T*>(p.y) + r * p.y_pitch;
-    const A *cosine = static_cast<const A*>(p.table) + r * p.table_pitch, *sine = cosine + half;
+    const A *cosine = row_of_table<T>(p, r), *sine = cosine + half;
+    auto twice = [&](int64_t i) __attribute__((always_inline)) {
+      const V a = load<N>(x + i), b = load<N>(x + half + i), c = load<N>(cosine + i), s = load<N>(sine + i);
+      const V d = load<N>(x + i + N), e = load<N>(x + half + i + N), f = load<N>(cosine + i + N), g = load<N>(sine + i + N);
+      store_twice<T, N>(y + i, fma(a, c, -(b * s)), fma(d, f, -(e * g)), past);
+      store_twice<T, N>(y + half + i, fma(b, c, a * s), fma(e, f, d * g), past);
+    };
     auto turn = [&](int64_t i, int count) __attribute__((always_inline)) {
       const V a = get<N>(x + i, count), b = get<N>(x + half + i, count), c = get<N>(cosine + i, count), s = get<N>(sine + i, count);
       put<N>(y + i, fma(a, c, -(b * s)), count, past);
       put<N>(y + half + i, fma(b, c, a * s), count, past);
     };
     int64_t i = 0;
+    for (; i + 2 * N <= half; i += 2 * N) twice(i);
     for (; i + N <= half; i += N) turn(i, N);
     if (i < half) turn(i, int(half - i));
     copy_rest(p, x, y);
@@ -132,35 +160,36 @@ template <class T> void half_split(const RopeRows& p) {
   if (past) store_past_fence();
 }
 
-#if BARACUDA_VECTOR_BYTES
-template <class V, int... K> BARACUDA_HD V swap_pairs(V x, std::integer_sequence<int, K...>) {
-  return V::of(__builtin_shufflevector(x.v, x.v, (K ^ 1)...));
+// Elements 2 k and 2 k + 1 of two packs in a row apart, and back.
+template <class V, int... K> BARACUDA_HD Twice<V> apart(V a, V b, std::integer_sequence<int, K...>) {
+  return {V::of(__builtin_shufflevector(a.v, b.v, 2 * K...)), V::of(__builtin_shufflevector(a.v, b.v, (2 * K + 1)...))};
 }
-#endif
+template <class V, int... K> BARACUDA_HD Twice<V> by_turns(V a, V b, std::integer_sequence<int, K...>) {
+  constexpr int N = sizeof...(K);
+  return {V::of(__builtin_shufflevector(a.v, b.v, (K / 2 + K % 2 * N)...)), V::of(__builtin_shufflevector(a.v, b.v, (N / 2 + K / 2 + K % 2 * N)...))};
+}
 template <class T> void interleaved(const RopeRows& p) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
-  using V = Pack<A, N>;
-  const int64_t m = 2 * p.half;
+  const int64_t half = p.half;
   [[maybe_unused]] const bool past = p.past;
   for (int64_t r = 0; r < p.rows; ++r) {
+    fetch_ahead<T>(p, r);
     const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
     T* y = static_cast<T*>(p.y) + r * p.y_pitch;
-    const A *cosine = static_cast<const A*>(p.table) + r * p.table_pitch, *sine = cosine + m;
-    if constexpr (N == 1) {
-      for (int64_t i = 0; i < m; i += 2) {
-        const V a = load<1>(x + i), b = load<1>(x + i + 1);
-        store<T, 1>(y + i, fma(a, load<1>(cosine + i), b * load<1>(sine + i)));
-        store<T, 1>(y + i + 1, fma(b, load<1>(cosine + i + 1), a * load<1>(sine + i + 1)));
+    const A *cosine = row_of_table<T>(p, r), *sine = cosine + half;
+    int64_t i = 0;
+    if constexpr (N > 1)
+      for (constexpr auto lanes = std::make_integer_sequence<int, N>{}; i + N <= half; i += N) {
+        const auto [a, b] = apart(load<N>(x + 2 * i), load<N>(x + 2 * i + N), lanes);
+        const auto c = load<N>(cosine + i), s = load<N>(sine + i);
+        const auto both = by_turns(fma(a, c, -(b * s)), fma(b, c, a * s), lanes);
+        store_twice<T, N>(y + 2 * i, both.low, both.high, past);
       }
-    } else {
-      auto turn = [&](int64_t i, int count) __attribute__((always_inline)) {
-        const V v = get<N>(x + i, count), partner = swap_pairs(v, std::make_integer_sequence<int, N>{});
-        put<N>(y + i, fma(v, get<N>(cosine + i, count), partner * get<N>(sine + i, count)), count, past);
-      };
-      int64_t i = 0;
-      for (; i + N <= m; i += N) turn(i, N);
-      if (i < m) turn(i, int(m - i));
+    for (; i < half; ++i) {
+      const auto a = load<1>(x + 2 * i), b = load<1>(x + 2 * i + 1), c = load<1>(cosine + i), s = load<1>(sine + i);
+      store<T, 1>(y + 2 * i, fma(a, c, -(b * s)));
+      store<T, 1>(y + 2 * i + 1, fma(b, c, a * s));
     }
     copy_rest(p, x, y);
   }
@@ -168,7 +197,7 @@ template <class T> void interleaved(const RopeRows& p) {
 }
 
 constexpr PositionKernels make() {
-  return {&fill_digits, by_dtype<void (*)(const RopeTable&)>(Floating{}, []<class T>() { return &table<Acc<T>>; }),
+  return {&fill_digits, by_dtype<void (*)(const RopeTable&)>(Floating{}, []<class T>() { return &table<Acc<T>, Product<T>>; }),
           by_dtype<void (*)(const RopeRows&)>(Floating{}, []<class T>() { return &half_split<T>; }),
           by_dtype<void (*)(const RopeRows&)>(Floating{}, []<class T>() { return &interleaved<T>; })};
 }

@@ -6,21 +6,22 @@
 namespace baracuda {
 
 // A position is 64 a + 16 b + c: the sines of 64 a f are computed when a changes, those of 16 b f and c f are looked up, and
-// they are multiplied as complex numbers in f64. So a position has one table row, however it is reached.
+// they are multiplied as complex numbers in f64; the last product is in f32 for halves. So a position has one table row, however
+// it is reached.
 inline constexpr int kRopeDigits = 16 + 4;  // c = 0 .. 15, then 16 b = 0 .. 48
 struct RopeFrequencies {
   const double *high, *low;  // f_i = high + low, i < half
   int64_t half;
   double* digits;            // [kRopeDigits][2][half]: cosines, then sines
+  float* rounded;            // the first 16 of them
 };
-// Rows of the table, A (float, double for f64) [count][2][width]: half_split cos[half] sin[half]; interleaved, for each
-// element of the pairs, cos[2 half] and sin[2 half] with the sign that the element's partner takes.
+// Rows of the table, A (float, double for f64): [count][2][half], cosines, then sines.
 struct RopeTable {
   RopeFrequencies f;
   const int64_t* positions;
   int64_t count;
-  bool interleaved, inverse;
-  double* coarse;  // scratch [2][2][half]
+  bool inverse;
+  double* coarse;  // scratch [3][2][half]
   void* table;
 };
 struct RopeRows {
@@ -30,10 +31,12 @@ struct RopeRows {
   const void* table;
   int64_t half, n;
   bool past;  // write y past the caches
+  const void* next;       // the rows of x that come after these, null for none
+  const RopeTable* make;  // null, or what the table row of each row is made from as it goes by; table_pitch is 0 then
 };
 struct PositionKernels {
   void (*fill_digits)(const RopeFrequencies&);
-  ByDType<void (*)(const RopeTable&)> table;
+  ByDType<void (*)(const RopeTable&)> table;  // by the dtype of x
   ByDType<void (*)(const RopeRows&)> half_split, interleaved;
 };
 BARACUDA_ISA_TABLE(PositionKernels, position_kernels)

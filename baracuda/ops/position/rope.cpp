@@ -51,8 +51,9 @@ PrecisionGuarantee guarantee(const RopeDescriptor& d) {
 // The frequencies and the sines of digits, shared by all plans of the same frequencies.
 struct State {
   std::vector<double> high, low, digits;
+  std::vector<float> rounded;
   RopeFrequencies view() const {
-    return {high.data(), low.data(), int64_t(high.size()), const_cast<double*>(digits.data())};
+    return {high.data(), low.data(), int64_t(high.size()), const_cast<double*>(digits.data()), const_cast<float*>(rounded.data())};
   }
 };
 long double scaled(const RopeDescriptor& d, long double f) {
@@ -77,7 +78,7 @@ PlanState make_state(const RopeDescriptor& d) {
     s->high[size_t(i)] = double(f);
     s->low[size_t(i)] = double(f - double(f));
   }
-  s->digits.resize(size_t(kRopeDigits * 2 * half));
+  s->digits.resize(size_t(kRopeDigits * 2 * half)), s->rounded.resize(size_t(16 * 2 * half));
   BARACUDA_ISA_PICK(position_kernels).fill_digits(s->view());
   return s;
 }
@@ -90,12 +91,11 @@ Result<PlanState> prepare(const Stream&, const RopeDescriptor& d, const PlanPref
 
 // A block is 64 positions of one stretch of batches: its table is made once and used for all of their heads.
 constexpr int64_t kBlock = 64;
-int64_t table_width(const RopeDescriptor& d) { return (d.pairing == RopePairing::interleaved ? 2 : 1) * rotary_dim(d); }
 struct Scratch { char* table; double* coarse; };
 Scratch carve_scratch(const RopeDescriptor& d, Carver& c) {
   Scratch s;
-  s.table = static_cast<char*>(c.take_bytes("sines", c.threads() * kBlock * table_width(d), byte_size(accumulator(d.dtype))));
-  s.coarse = c.take<double>("sines of block starts", c.threads() * 2 * rotary_dim(d));
+  s.table = static_cast<char*>(c.take_bytes("sines", c.threads() * kBlock * rotary_dim(d), byte_size(accumulator(d.dtype))));
+  s.coarse = c.take<double>("sines of block starts", c.threads() * 3 * rotary_dim(d));
   return s;
 }
 void carve(const RopeDescriptor& d, const void*, Carver& c) { carve_scratch(d, c); }
@@ -106,12 +106,11 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
   if (d.shape.numel() == 0) return {};
   const int64_t batches = d.shape[0], heads = d.shape[1], length = d.shape[2], n = d.shape[3], half = rotary_dim(d) / 2;
   const RopeFrequencies frequencies = static_cast<const State*>(l.state)->view();
-  const bool interleaved = d.pairing == RopePairing::interleaved;
   const PositionKernels& kernels = BARACUDA_ISA_PICK(position_kernels);
-  const auto rotate = (interleaved ? kernels.interleaved : kernels.half_split)[d.dtype];
+  const auto rotate = (d.pairing == RopePairing::interleaved ? kernels.interleaved : kernels.half_split)[d.dtype];
   Carver c = l.carver();
   const Scratch scratch = carve_scratch(d, c);
-  const int64_t width = table_width(d), size = int64_t(byte_size(d.dtype)), table_bytes = kBlock * width * int64_t(byte_size(accumulator(d.dtype)));
+  const int64_t width = rotary_dim(d), size = int64_t(byte_size(d.dtype)), table_bytes = kBlock * width * int64_t(byte_size(accumulator(d.dtype)));
   // Positions shared by the batches: a stretch is as many of them as leave some blocks for every thread.
   const int64_t blocks = (length + kBlock - 1) / kBlock;
   const bool own = positions.shape.rank == 2;
@@ -135,14 +134,17 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
       auto place = [&](const TensorView& v, int64_t b, int64_t i) {
         return v.as<char>() + (b * v.strides[0] + (heads_inside ? (s0 + i) * v.strides[2] : i * v.strides[1] + s0 * v.strides[2])) * size;
       };
-      // The first rows come from memory while the sines are made.
-      for (int64_t r = 0; r < std::min(rows, kBlock); ++r)
-        for (int64_t byte = 0; byte < std::min<int64_t>(n * size, 512); byte += 64) __builtin_prefetch(place(x, b0, 0) + r * x.strides[axis] * size + byte);
-      kernels.table[d.dtype]({frequencies, p, count, interleaved, inverse, scratch.coarse + worker * 4 * half, table});
+      const RopeTable make{frequencies, p, count, inverse, scratch.coarse + worker * 6 * half, table};
+      if (heads * (b1 - b0) == 1) {
+        rotate({place(x, b0, 0), place(y, b0, 0), x.strides[2], y.strides[2], 0, count, table, half, n, past, nullptr, &make});
+        continue;
+      }
+      kernels.table[d.dtype](make);
       for (int64_t b = b0; b < b1; ++b) {
         for (int64_t i = 0; i < outer; ++i) {
+          const void* next = i + 1 < outer ? place(x, b, i + 1) : b + 1 < b1 ? place(x, b + 1, 0) : nullptr;
           rotate({place(x, b, i), place(y, b, i), x.strides[axis], y.strides[axis], heads_inside ? 0 : width, rows,
-                  heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n, past});
+                  heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n, past, next, nullptr});
         }
       }
     }
