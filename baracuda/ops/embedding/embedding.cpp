@@ -48,8 +48,8 @@ void fill_nan(DType t, char* row, int64_t n) {
   const void* nan = size == 2 ? static_cast<const void*>(&half) : size == 4 ? static_cast<const void*>(&single) : &twice;
   for (int64_t i = 0; i < n; ++i) std::memcpy(row + i * int64_t(size), nan, size);
 }
-// Rows lie anywhere, so the processor does not guess the next one: its start is fetched while others are copied.
-constexpr int64_t kAhead = 2, kAheadBytes = 512;
+// Rows lie anywhere, so the processor does not guess the next one: it is fetched into the second-level cache while others are copied.
+constexpr int64_t kAhead = 16384, kAheadOfRow = 4096;  // bytes
 Status run_forward(const Launch<Embedding>& l) {
   const EmbeddingDescriptor& d = l.desc;
   const TensorView &weight = l.args.weight, &indices = l.args.indices, &y = l.args.y;
@@ -58,13 +58,14 @@ Status run_forward(const Launch<Embedding>& l) {
   const int64_t size = int64_t(byte_size(d.dtype)), row = d.width * size, weight_pitch = weight.strides[0] * size;
   const char* table = weight.as<char>();
   const bool past = past_caches(y, nullptr);
+  const int64_t ahead = std::clamp<int64_t>(kAhead / row, 2, 64), fetched = std::min(row, kAheadOfRow);
   const auto copy_past = BARACUDA_ISA_PICK(move_kernels).copy_past;
   parallel_for(walk.rows, d.width < kPiece ? kPiece / d.width : 1, l.threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[2], int64_t, int64_t n) {
       for (int64_t i = 0; i < n; ++i) {
-        if (i + kAhead < n)
-          if (const int64_t next = read_index(indices, o[0] + (i + kAhead) * walk.pitch(0)); next >= 0 && next < d.vocabulary)
-            for (int64_t b = 0; b < std::min(row, kAheadBytes); b += 64) __builtin_prefetch(table + next * weight_pitch + b);
+        if (i + ahead < n)
+          if (const int64_t next = read_index(indices, o[0] + (i + ahead) * walk.pitch(0)); next >= 0 && next < d.vocabulary)
+            for (int64_t b = 0; b < fetched; b += 64) __builtin_prefetch(table + next * weight_pitch + b, 0, 2);
         const int64_t v = read_index(indices, o[0] + i * walk.pitch(0));
         char* to = y.as<char>() + (o[1] + i * walk.pitch(1)) * size;
         if (v >= 0 && v < d.vocabulary)
@@ -121,7 +122,7 @@ Status run_backward(const Launch<EmbeddingBackward>& l) {
   each([&](int64_t* starts, int64_t v, int64_t row) { s.at[starts[v]++] = row; });
 
   const EmbeddingKernels& kernels = BARACUDA_ISA_PICK(embedding_kernels);
-  const bool past = past_caches(dweight, nullptr);
+  const bool past = !d.accumulate && past_caches(dweight, nullptr);
   const auto zero_past = BARACUDA_ISA_PICK(move_kernels).zero_past;
   const auto sum = (dweight.dtype == d.dtype ? kernels.same : kernels.f32)[d.dtype];
   const int64_t size = int64_t(byte_size(dweight.dtype)), pitch = dweight.strides[0] * size;
@@ -132,7 +133,7 @@ Status run_backward(const Launch<EmbeddingBackward>& l) {
       if (count == 0 && !d.accumulate)
         if (past) zero_past(out, d.width * size);
         else std::memset(out, 0, size_t(d.width * size));
-      else if (count > 0 && count <= kHot) sum({dy.data, s.at + s.first[v], count, s.first[d.vocabulary] - s.first[v], out, 0, d.width, d.accumulate});
+      else if (count > 0 && count <= kHot) sum({dy.data, s.at + s.first[v], count, s.first[d.vocabulary] - s.first[v], out, 0, d.width, d.accumulate, past});
     }
     if (past) past_fence();
   });
@@ -141,7 +142,7 @@ Status run_backward(const Launch<EmbeddingBackward>& l) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t v = s.hot[i / pieces], column = i % pieces * kHotColumns;
       sum({dy.data, s.at + s.first[v], s.first[v + 1] - s.first[v], s.first[d.vocabulary] - s.first[v], dweight.as<char>() + v * pitch, column,
-           std::min(column + kHotColumns, d.width), d.accumulate});
+           std::min(column + kHotColumns, d.width), d.accumulate, false});
     }
   });
   return {};

@@ -27,7 +27,7 @@ void backward(benchmark::State& state, DType t, int64_t n, int64_t width, bool s
 }
 const bool registered = [] {
   for (DType t : {DType::f32, DType::bf16})
-    for (auto [width, skewed] : {std::pair<int64_t, bool>{768, false}, {768, true}, {64, false}}) {
+    for (auto [width, skewed] : {std::pair<int64_t, bool>{768, false}, {768, true}, {64, false}, {512, false}, {4096, false}}) {
       const Shape shape{kElements / width, width};
       const char* words = skewed ? "skewed" : "";
       bench<Embedding>(t, shape, words, [=](benchmark::State& s) { forward(s, t, shape[0], shape[1], skewed); });

@@ -1,5 +1,6 @@
 // dweight[v, c] = sum over the occurrences of v of dy[., c]. Reads each row of dy once; the floor is memory bandwidth. Four
-// packs of columns stay in registers while the occurrences go by. 64 occurrences are added in order, then 64 of those
+// packs of columns stay in registers while the occurrences go by. Rows lie anywhere, so that the processor does not guess the next
+// one: they are fetched into the second-level cache, which takes more at once than the first, 16 KiB ahead. 64 occurrences are added in order, then 64 of those
 // sums, then the rest: the error grows with the logarithm of the count, and the order with nothing else.
 #include "baracuda/math/element.hpp"
 #include "baracuda/ops/embedding/embedding_cpu.hpp"
@@ -13,12 +14,13 @@ constexpr int kGroup = 64;
 template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get(const T* p, int count) {
   return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
 }
-template <class A, class G, int N> BARACUDA_HD void put(G* p, Pack<A, N> v, int count, bool accumulate) {
+template <class A, class G, int N> BARACUDA_HD void put(G* p, Pack<A, N> v, int count, bool accumulate, bool past) {
   if constexpr (sizeof(A) == 8 && sizeof(G) == 4) {
     for (int i = 0; i < count; ++i) p[i] = G(accumulate ? double(p[i]) + v.lane(i) : v.lane(i));
   } else {
     if (accumulate) v = get<N>(p, count) + v;
-    if (count == N) store<G, N>(p, v);
+    if (count == N && past) store_past<G, N>(p, v);
+    else if (count == N) store<G, N>(p, v);
     else store_tail<G, N>(p, v, count & (N - 1));
   }
 }
@@ -26,7 +28,8 @@ template <class A, class G, int N> BARACUDA_HD void put(G* p, Pack<A, N> v, int 
 // C packs from column c; `count` is the width of each.
 template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const RowsSum& p, int64_t c, int count) {
   using V = Pack<Acc<T>, N>;
-  constexpr int kBytes = C * N * int(sizeof(T)), kAhead = kBytes > 256 ? 6 : 12;  // rows lie anywhere: the processor does not guess the next one
+  constexpr int kBytes = C * N * int(sizeof(T));
+  const int64_t row_bytes = (p.end - p.begin) * int64_t(sizeof(T)), ahead = row_bytes > 16384 / 4 ? 4 : row_bytes < 128 ? 128 : 16384 / row_bytes;
   const T* dy = static_cast<const T*>(p.dy) + c;
   V high[C], middle[C];  // sums of 64 * 64 and of 64
   for (int k = 0; k < C; ++k) high[k] = middle[k] = -0.0;
@@ -36,8 +39,8 @@ template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const Row
     for (int k = 0; k < C; ++k) low[k] = -0.0;
     for (int64_t j = i; j < end; ++j) {
       const T* row = dy + p.at[j];
-      if (C > 1 && j + kAhead < p.known)
-        for (int64_t b = 0; b < kBytes; b += 64) __builtin_prefetch(reinterpret_cast<const char*>(dy + p.at[j + kAhead]) + b);
+      if (C > 1 && j + ahead < p.known)
+        for (int64_t b = 0; b < kBytes; b += 64) __builtin_prefetch(reinterpret_cast<const char*>(dy + p.at[j + ahead]) + b, 0, 2);
       for (int k = 0; k < C; ++k) low[k] = low[k] + get<N>(row + k * N, count);
     }
     for (int k = 0; k < C; ++k) middle[k] = middle[k] + low[k];
@@ -45,7 +48,7 @@ template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const Row
       for (int k = 0; k < C; ++k) high[k] = high[k] + middle[k], middle[k] = -0.0;
   }
   G* out = static_cast<G*>(p.out) + c;
-  for (int k = 0; k < C; ++k) put<Acc<T>, G, N>(out + k * N, high[k] + middle[k], count, p.accumulate);
+  for (int k = 0; k < C; ++k) put<Acc<T>, G, N>(out + k * N, high[k] + middle[k], count, p.accumulate, p.past);
 }
 template <class T, class G> void sum_rows(const RowsSum& p) {
   constexpr int N = kLanes<Acc<T>>, C = 4;

@@ -12,7 +12,7 @@ struct RowsSum {
   int64_t count, known;  // entries of at that may be read: those behind count are fetched ahead
   void* out;
   int64_t begin, end;
-  bool accumulate;
+  bool accumulate, past;  // past: write out past the caches, where a whole pack begins at a multiple of 64 bytes
 };
 struct EmbeddingKernels {
   // By the dtype of dy: out of the same dtype, out of f32.
