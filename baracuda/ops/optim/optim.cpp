@@ -1,6 +1,7 @@
 #include "baracuda/ops/optim/optim.hpp"
 #include <algorithm>
 #include <cmath>
+#include "baracuda/host/past.hpp"
 #include "baracuda/host/thread_team.hpp"
 #include "baracuda/ops/optim/optim_cpu.hpp"
 
@@ -78,11 +79,15 @@ Status run_adamw(const Launch<AdamW>& l) {
                    a.eps};
   const auto kernel = BARACUDA_ISA_PICK(optim_kernels).adam[l.desc.dtype][l.desc.grad_dtype];
   const int64_t p_size = int64_t(byte_size(l.desc.dtype)), g_size = int64_t(byte_size(l.desc.grad_dtype)), s_size = int64_t(byte_size(state_dtype(l.desc.dtype)));
-  parallel_for(elements(a.params), kPieceOfStep, l.threads, [&](int64_t begin, int64_t end, int) {
+  const int64_t total = elements(a.params);
+  const bool past = !a.masters.empty() && total * p_size >= kPastCaches;
+  parallel_for(total, kPieceOfStep, l.threads, [&](int64_t begin, int64_t end, int) {
     for_stretches(a.params, begin, end, [&](size_t t, int64_t first, int64_t n) {
-      kernel(s, {a.params[t].as<char>() + first * p_size, a.grads[t].as<char>() + first * g_size, a.m[t].as<char>() + first * s_size,
+      char* params = a.params[t].as<char>() + first * p_size;
+      kernel(s, {params, a.grads[t].as<char>() + first * g_size, a.m[t].as<char>() + first * s_size,
                  a.v[t].as<char>() + first * s_size, a.masters.empty() ? nullptr : a.masters[t].as<char>() + first * s_size,
-                 a.v_max.empty() ? nullptr : a.v_max[t].as<char>() + first * s_size, n});
+                 a.v_max.empty() ? nullptr : a.v_max[t].as<char>() + first * s_size, n,
+                 past && reinterpret_cast<uintptr_t>(params) % 64 == 0});
     });
   });
   return {};

@@ -1,6 +1,7 @@
-// Adam: p m v (and v_max) read and written, g read; seven (nine) streams of 4 bytes in f32, memory bandwidth is the floor. Norm: one stream
+// Adam: p m v (and v_max) read and written, g read; seven (nine) streams of 4 bytes in f32, memory bandwidth is the floor. With masters p is
+// only written. Norm: one stream
 // read, eight vectors of f64 sums so that the additions do not wait for each other.
-#include "baracuda/math/element.hpp"
+#include "baracuda/math/twice.hpp"
 #include "baracuda/ops/optim/optim_cpu.hpp"
 #include "baracuda/ops/optim/optim_math.hpp"
 
@@ -16,16 +17,22 @@ template <class P, class G> void adam(const AdamStep& step, const AdamPiece& pie
   P* p = static_cast<P*>(piece.params);
   const G* g = static_cast<const G*>(piece.grads);
   S *m = static_cast<S*>(piece.m), *v = static_cast<S*>(piece.v), *w = static_cast<S*>(piece.masters), *u = static_cast<S*>(piece.v_max);
-  int64_t i = 0;
-  for (; i + N <= piece.n; i += N) {
+  auto stepped = [&](int64_t i) __attribute__((always_inline)) {
     V pv = w ? load<N>(w + i) : load<N>(p + i), mv = load<N>(m + i), vv = load<N>(v + i), uv = u ? load<N>(u + i) : V(0);
     optim::adam(s, load<N>(g + i), pv, mv, vv, u ? &uv : nullptr);
     store<S, N>(m + i, mv);
     store<S, N>(v + i, vv);
     if (w) store<S, N>(w + i, pv);
     if (u) store<S, N>(u + i, uv);
-    store<P, N>(p + i, pv);
+    return pv;
+  };
+  int64_t i = 0;
+  for (; i + 2 * N <= piece.n; i += 2 * N) {
+    const V low = stepped(i), high = stepped(i + N);
+    store_twice<P, N>(p + i, low, high, piece.past);
   }
+  for (; i + N <= piece.n; i += N) store<P, N>(p + i, stepped(i));
+  if (piece.past) store_past_fence();
   if (const int rest = int(piece.n - i)) {
     V pv = w ? load_tail<N>(w + i, rest) : load_tail<N>(p + i, rest), mv = load_tail<N>(m + i, rest), vv = load_tail<N>(v + i, rest),
       uv = u ? load_tail<N>(u + i, rest) : V(0);
@@ -38,16 +45,6 @@ template <class P, class G> void adam(const AdamStep& step, const AdamPiece& pie
   }
 }
 
-template <class D> struct Twice { D low, high; };
-template <int N> BARACUDA_HD Twice<Pack<double, N / 2>> widen(Pack<float, N> v) {
-#if BARACUDA_VECTOR_BYTES == 64
-  using R = Raw<double, N / 2>;
-  return {Pack<double, N / 2>::of(R(_mm512_cvtps_pd(_mm512_castps512_ps256(__m512(v.v))))),
-          Pack<double, N / 2>::of(R(_mm512_cvtps_pd(_mm512_extractf32x8_ps(__m512(v.v), 1))))};
-#else
-  return {convert<double>(v.half(0)), convert<double>(v.half(1))};
-#endif
-}
 // Element i goes to lane i mod 64 in its turn; lanes are folded in halves.
 constexpr int kSumLanes = 64;
 template <class T> void squares(const void* data, int64_t n, SquareSums& sums) {

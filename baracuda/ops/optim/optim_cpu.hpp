@@ -13,6 +13,7 @@ struct AdamPiece {
   const void* grads;
   void *m, *v, *masters, *v_max;  // masters and v_max may be null
   int64_t n;
+  bool past;  // params are only written, and past the caches: they begin at a multiple of 64 bytes
 };
 // Sums of squares: all in `mid`, or, for f64, the squares of scaled numbers where `big` and `small` say so.
 struct SquareSums { double big, mid, small; };

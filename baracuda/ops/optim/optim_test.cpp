@@ -2,6 +2,7 @@
 #include <cmath>
 #include <deque>
 #include "baracuda/host/isa.hpp"
+#include "baracuda/testing/large.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
 namespace baracuda {
@@ -186,6 +187,20 @@ TEST(AdamW, SameBitsForThreadsSplitsAndInstructionSets) {
     }
     EXPECT_TRUE(same_state(single, want));
   }
+}
+TEST(AdamW, ParamsLargerThanTheCaches) {  // with masters they are written past them, from a multiple of 64 bytes on
+  const Shape shape{13000001};
+  const Large g(DType::bf16, shape);
+  Large on(DType::bf16, shape), off(DType::bf16, shape, 1);
+  auto step = [&](const Large& params) {
+    const Large m(DType::f32, shape), v(DType::f32, shape), w(DType::f32, shape);
+    for (int64_t i = 0; i < shape[0]; ++i) v.view().as<float>()[i] = std::fabs(v.view().as<float>()[i]);
+    const TensorView p = params, gv = g, mv = m, vv = v, wv = w;
+    ASSERT_OK(run_plan<AdamW>({DType::bf16, DType::bf16}, {.params = {&p, 1}, .grads = {&gv, 1}, .m = {&mv, 1}, .v = {&vv, 1}, .masters = {&wv, 1}, .step = 3}));
+    for (int64_t i = 0; i < shape[0]; i += 1 << 16) ASSERT_EQ(read_element(DType::bf16, p.as<uint16_t>() + i), rounded(DType::bf16, w.view().as<float>()[i]));
+  };
+  step(on), step(off);
+  EXPECT_TRUE(on.same_bits(off));
 }
 TEST(AdamW, Refusals) {
   const Stream s = Stream::cpu();
