@@ -152,18 +152,20 @@ TEST(Elementwise, SumsAreAccurateAndDoNotDependOnStrides) {
   EXPECT_NEAR(total.at(0), 2999 * double(1e-4f), 3001 * 1e8 * 0x1p-53);  // an f32 sum loses every small term
   for (DType t : kFloats)  // rows of several blocks that lie dense are added where they are
     for (int64_t n : {37, 163})
-      for (BinaryKind kind : {BinaryKind::add, BinaryKind::sub, BinaryKind::fmod})  // db is dy, -dy; fmod's da is dy
-        for (const Shape& operand : {Shape{n}, Shape{1000, 1}, Shape{1}}) {
+      for (BinaryKind kind : {BinaryKind::add, BinaryKind::sub, BinaryKind::fmod}) {  // db is dy, -dy; fmod's da is dy
+        if (n == 37 && kind != BinaryKind::add) continue;
+        for (const Shape& operand : {Shape{n}, Shape{300, 1}, Shape{1}}) {
           Tensor want(t, operand);
           for (Layout layout : kLayouts) {
-            const Tensor g = Tensor::normal(t, {1000, n}, 5, 0, 1, layout);
+            const Tensor g = Tensor::normal(t, {300, n}, 5, 0, 1, layout);
             Tensor dx(t, operand);
             const TensorView out = layout == Layout::dense ? want : dx;
-            if (kind == BinaryKind::fmod) ASSERT_OK(run_plan<BinaryBackward>({kind, t, operand, {1000, n}}, {.dy = g, .da = out}));
-            else ASSERT_OK(run_plan<BinaryBackward>({kind, t, {1000, n}, operand}, {.dy = g, .db = out}));
+            if (kind == BinaryKind::fmod) ASSERT_OK(run_plan<BinaryBackward>({kind, t, operand, {300, n}}, {.dy = g, .da = out}));
+            else ASSERT_OK(run_plan<BinaryBackward>({kind, t, {300, n}, operand}, {.dy = g, .db = out}));
             EXPECT_TRUE(layout == Layout::dense || dx.same_bits(want)) << name(t) << " " << n << " " << int(layout);
           }
         }
+      }
 }
 
 // ---- gradients of the formulas themselves, and what they read
