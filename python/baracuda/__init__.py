@@ -1,10 +1,10 @@
 """baracuda: plans for the primitives of machine learning, deterministic by default."""
-from . import ops
+from . import ops, products
 from ._baracuda import __version__, set_threads, threads
 from ._plan import Argument, Plan
 from .errors import Error, InvalidProblem, Unsupported
 
-__all__ = ["Argument", "Error", "InvalidProblem", "Plan", "Unsupported", "__version__", "op_names", "ops", "set_threads", "threads"]
+__all__ = ["Argument", "Error", "InvalidProblem", "Plan", "Unsupported", "__version__", "op_names", "ops", "products", "set_threads", "threads"]
 
 
 def op_names():
