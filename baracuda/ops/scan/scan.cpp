@@ -1,4 +1,5 @@
 #include "baracuda/ops/scan/scan.hpp"
+#include <algorithm>
 #include "baracuda/ops/scan/scan_lanes.hpp"
 
 namespace baracuda {
@@ -31,7 +32,7 @@ Scratch carve_scratch(const ScanDescriptor& d, bool products, Carver& c) {
   if (d.shape.numel() == 0) return out;
   const int64_t n = length(d), lanes = d.shape.numel() / n;
   if (may_split(d, c.threads())) {
-    out.block = c.take<ScanState>("carries of blocks", segment(lanes, n) * lanes);
+    out.block = c.take<ScanState>("carries of blocks", segment(lanes, n, c.threads()) * lanes);
     out.running = c.take<ScanState>("carries of segments", lanes);
   }
   if (products) out.products = c.take<double>("products", products_of(n) * lanes);
@@ -61,7 +62,7 @@ struct Runner {
     };
     return {{port(l.in[0], 0), port(l.in[1], 1), port(l.in[2], 2)}, port(l.out, 3), port(l.indices, 4), count, n, 0, blocks(n), empty(d),
             how.columns, d.exclusive, l.falling, d.ties == ScanTies::first, d.shape.numel() * int64_t(byte_size(l.out.dtype)) >= kCached, nullptr,
-            nullptr, scratch.products ? scratch.products + first * products_of(n) : nullptr};
+            nullptr, scratch.products ? scratch.products + first : nullptr, walk.rows};
   }
   int64_t groups() const { return how.columns ? walk.outer.rows * how.strips : walk.rows; }
   // The lanes of one call: a strip of columns, or one row.
@@ -75,15 +76,19 @@ struct Runner {
     walk.offsets(first, o);
     return lanes(o, first, count);
   }
-  // Products of pieces become those of all pieces behind them.
+  // Products of pieces become those of all pieces behind them; one that has overflowed counts as 0 beside a 0.
   void spread_products(int64_t first, int64_t count) const {
-    for (int64_t lane = first; lane < first + count; ++lane) {
-      double* const p = scratch.products + lane * products_of(n);
-      double after = 1;
-      for (int64_t c = products_of(n); c-- > 0;) {
-        const double own = p[c];
-        p[c] = after, after *= own;
-      }
+    constexpr int64_t kAbreast = 64;
+    for (int64_t lane = first; lane < first + count; lane += kAbreast) {
+      const int64_t lanes = first + count - lane < kAbreast ? first + count - lane : kAbreast;
+      double after[kAbreast];
+      for (int64_t l = 0; l < lanes; ++l) after[l] = 1;
+      for (int64_t c = products_of(n); c-- > 0;)
+        for (int64_t l = 0; l < lanes; ++l) {
+          double& p = scratch.products[c * walk.rows + lane + l];
+          const double own = p, joined = after[l] * own;
+          p = after[l], after[l] = joined != joined && after[l] == after[l] && own == own ? 0 : joined;
+        }
     }
   }
   void whole() const {
@@ -98,7 +103,7 @@ struct Runner {
       }
     });
   }
-  // f(lanes, their first lane, first block, end block) for blocks [begin, begin + count) of all lanes.
+  // f(lanes, their first lane, group, first block, end block) for blocks [begin, begin + count) of all lanes.
   template <class F> void each(int64_t start, int64_t count, int64_t grain, F&& f) const {
     parallel_for(groups() * count, grain, threads, [&](int64_t begin, int64_t end, int) {
       while (begin < end) {
@@ -106,29 +111,33 @@ struct Runner {
         int64_t first;
         ScanLanes p = group(begin / count, first);
         p.begin = start + b, p.end = start + b + m;
-        f(p, first, b, b + m);
+        f(p, first, begin / count, b, b + m);
         begin += m;
       }
     });
   }
-  // Segment by segment: totals of blocks, what came before each block, blocks.
+  // Segment by segment: totals of blocks, what came before each, blocks. A thread takes a stretch of blocks; the last stretch of a
+  // lane is nobody's past, unless a segment follows.
   void split() const {
-    const int64_t all = blocks(n), most = segment(walk.rows, n), grain = how.columns ? 1 : 8;
+    const int64_t all = blocks(n), most = segment(walk.rows, n, threads), grain = how.columns ? 1 : 8;
     if (scratch.products) {
-      each(0, all, grain, [&](const ScanLanes& p, int64_t, int64_t, int64_t) { kernels.products[d.dtype](p); });
+      each(0, all, grain, [&](const ScanLanes& p, int64_t, int64_t, int64_t, int64_t) { kernels.products[d.dtype](p); });
       parallel_for(walk.rows, 1, threads, [&](int64_t begin, int64_t end, int) { spread_products(begin, end - begin); });
     }
     for (int64_t s = 0; s < all; s += most) {
-      const int64_t count = all - s < most ? all - s : most;
-      each(s, count, grain, [&](ScanLanes p, int64_t first, int64_t begin, int64_t end) {
+      const int64_t count = all - s < most ? all - s : most, stretch = (groups() * count + threads - 1) / threads;
+      const bool last = s + count == all;
+      each(s, count, grain, [&](ScanLanes p, int64_t first, int64_t g, int64_t begin, int64_t end) {
+        const int64_t past = last ? ((g + 1) * count - 1) / stretch * stretch - g * count : count;
         for (int64_t b = begin; b < end; ++b) {
           p.begin = s + b, p.end = s + b + 1;
           p.total = scratch.block + b * walk.rows + first;
-          scan(p);
+          if (b < past) scan(p);
+          else std::fill_n(p.total, p.lanes, ScanState{});
         }
       });
       kernels.carries[int(d.kind)][d.dtype]({scratch.block, scratch.running, count, walk.rows, s == 0, d.ties == ScanTies::first});
-      each(s, count, grain, [&](ScanLanes p, int64_t first, int64_t begin, int64_t) {
+      each(s, count, stretch, [&](ScanLanes p, int64_t first, int64_t, int64_t begin, int64_t) {
         p.carry = scratch.block + begin * walk.rows + first;
         scan(p);
       });

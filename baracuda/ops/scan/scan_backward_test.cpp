@@ -104,7 +104,7 @@ TEST(ScanBackward, RowsEqualColumnsAndThreads) {
   for (ScanKind kind : kKinds)
     for (DType t : {DType::f32, DType::bf16}) {
       SCOPED_TRACE(text(enum_name(kind), " ", t));
-      const int64_t n = 3000, m = 17;
+      const int64_t n = 3000, m = 21;
       const ScanDescriptor rows{kind, t, {m, n}, 1}, columns{kind, t, {n, m}, 0};
       const Tensor x = data(kind, t, rows.shape, 3), dy = Tensor::normal(t, rows.shape, 4);
       Tensor dx(t, rows.shape), turned_x(t, columns.shape), turned_dy(t, columns.shape), turned_dx(t, columns.shape);
@@ -172,6 +172,17 @@ TEST(ScanBackward, case_prod_bwd_range) {
     }
     EXPECT_CLOSE(dx, want, {.ulps = 1});
   }
+}
+// f64 has no range to spare: right while products of neighbouring factors stay in f64, else 0 or infinite, and 0 beside a zero.
+TEST(ScanBackward, CumprodRangeOfF64) {
+  auto last = [](const std::vector<double>& x) {
+    std::vector<double> dy(x.size());
+    dy.back() = 1;
+    return gradient({ScanKind::cumprod, DType::f64, {int64_t(x.size())}, 0}, Tensor(DType::f64, {int64_t(x.size())}, x), Tensor(DType::f64, {int64_t(x.size())}, dy));
+  };
+  EXPECT_CLOSE(last({1e-150, 1e-150, 1e150, 1e150, 2}), (std::vector<double>{2e150, 2e150, 2e-150, 2e-150, 1}), {.ulps = 4});
+  expect_values(last({1e-200, 1e-200, 1e200, 1e200}), {INFINITY, INFINITY, 0, 0});
+  expect_values(last({0, 1e200, 1e200, 1e200}), {INFINITY, 0, 0, 0});
 }
 TEST(ScanBackward, case_scan_bwd_empty) {
   for (ScanKind kind : kKinds)

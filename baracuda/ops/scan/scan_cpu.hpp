@@ -33,7 +33,8 @@ struct ScanLanes {
   bool past;                 // the output is larger than the caches: write past them
   const ScanState* carry;    // per lane, before `begin`; null: nothing came before
   ScanState* total;          // per lane: the total of the blocks, and nothing else is written; null: scan
-  double* products;          // cumprod's gradient: per lane, of every kScanProducts elements, then of what lies behind them
+  double* products;          // cumprod's gradient: of every kScanProducts elements, per lane, then of what lies behind them
+  int64_t products_pitch;    // from piece to piece
 };
 // carries[b * lanes + lane] holds the totals of blocks and gets what came before each; running goes on from segment to
 // segment and begins as nothing when `start`.

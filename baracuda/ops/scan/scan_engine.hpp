@@ -30,6 +30,22 @@ template <class E> Line<const E> line_of(const ScanPort& p, const char* at, int6
   scan_stage.in[p.dtype](at, step, buffer, n, ahead);
   return {buffer, 1};
 }
+// to[i] = 1 where line has own + i turn, else 0.
+template <class E> void mark(Line<const int64_t> line, int64_t own, int64_t turn, E* to, int64_t n) {
+  constexpr int N = kLanes<int64_t>;
+  using I = Pack<int64_t, N>;
+  int64_t i = 0;
+  if (line.next == 1) {
+    I place;
+    for (int l = 0; l < N; ++l) place.set_lane(l, own + turn * l);
+    for (; i + N <= n; i += N, place = place + spread<I>(turn * N)) {
+      I at;
+      __builtin_memcpy(&at.v, line.at + i, sizeof at.v);
+      store<E, N>(to + i, narrow<E>(where(at == place, Pack<double, N>(1), Pack<double, N>(0))));
+    }
+  }
+  for (; i < n; ++i) to[i] = E(line.at[i * line.next] == own + turn * i);
+}
 // Steps of an extremum as positions along the axis.
 template <class Index> void widen_places(const Index* at, int64_t* to, int64_t n, bool down, bool falling, int64_t last, int64_t start, int64_t carried) {
   const int64_t turn = falling ? -1 : 1, zero = falling ? last - start : start, before = carried < 0 ? -1 : falling ? last - carried : carried;
@@ -48,7 +64,7 @@ template <class Op> class Rows {
   using E = typename Op::E;
   using V = typename Op::V;
   using Index = typename Op::Index;
-  static constexpr int N = V::kWidth, K = kPacks<Op, false>, kIn = Op::kIn, kMargin = 64;
+  static constexpr int N = V::kWidth, R = row_elements<Op>(), K = R / N, kIn = Op::kIn, kMargin = 64;
   const ScanLanes& p_;
   typename Op::State before_;
   typename Op::template Carry<false> carry_;
@@ -71,10 +87,7 @@ template <class Op> class Rows {
           places = {wide_, 1};
         } else places = line_of<int64_t>(x, at, x.step, n, wide_);
         const int64_t own = p_.falling ? p_.n - 1 - i : i, turn = p_.falling ? -1 : 1;
-        if (places.next == 1)
-          for (int k = 0; k < n; ++k) in_[q][k] = E(places.at[k] == own + turn * k);
-        else
-          for (int k = 0; k < n; ++k) in_[q][k] = E(places.at[-k] == own + turn * k);
+        mark(places, own, turn, in_[q], n);
         return {in_[q], 1};
       }
     if (late && i == 0) {
@@ -86,19 +99,19 @@ template <class Op> class Rows {
     return line_of<E>(x, at, x.step, n, in_[q]);
   }
   void steps(const Line<const E> (&x)[kIn], Line<E> y, int64_t lane, int64_t i, int n) {
-    alignas(64) E tail[kIn][kRowStep], tail_out[kRowStep];
+    alignas(64) E tail[kIn][R], tail_out[R];
     typename Op::template Carry<false> carry = carry_;
-    for (int k = 0; k < n; k += kRowStep) {
-      const int m = n - k < kRowStep ? n - k : kRowStep;
+    for (int k = 0; k < n; k += R) {
+      const int m = n - k < R ? n - k : R, whole = (m + kRowStep - 1) / kRowStep * kRowStep, packs = R == kRowStep ? K : whole / N;
       Step<Op> s;
       Line<E> to{y.at + k * y.next, y.next};
       for (int q = 0; q < kIn; ++q) s.in[q] = x[q].at + k * x[q].next, s.next[q] = x[q].next;
       s.steps = m, s.start = int(i % kScanBlock) + k, s.first = p_.first, s.totals = p_.total != nullptr;
       if constexpr (Op::kIndexed) s.at = at_ + 1 + k;
-      if (p_.products) s.products = p_.products + lane * ((p_.n + kScanProducts - 1) / kScanProducts) + (i + k) / kScanProducts;
-      if (m < kRowStep) {
+      if (p_.products) s.products = p_.products + (i + k) / kScanProducts * p_.products_pitch + lane;
+      if (m < whole) {
         for (int q = 0; q < kIn; ++q) {
-          for (int j = 0; j < kRowStep; ++j) tail[q][j] = j < m ? s.in[q][j * s.next[q]] : Op::fill(q);
+          for (int j = 0; j < whole; ++j) tail[q][j] = j < m ? s.in[q][j * s.next[q]] : Op::fill(q);
           s.in[q] = tail[q], s.next[q] = 1;
         }
         to = {tail_out, 1};
@@ -108,18 +121,18 @@ template <class Op> class Rows {
       for (int q = 0; q < kIn; ++q)
         if (s.next[q] > 0)
 #pragma GCC unroll 16
-          for (int j = 0; j < K; ++j) v[q][j] = fetch<V>(s.in[q] + j * N);
+          for (int j = 0; j < packs; ++j) v[q][j] = fetch<V>(s.in[q] + j * N);
         else
 #pragma GCC unroll 16
-          for (int j = 0; j < K; ++j) v[q][j] = reversed(fetch<V>(s.in[q] - j * N - (N - 1)));
+          for (int j = 0; j < packs; ++j) v[q][j] = reversed(fetch<V>(s.in[q] - j * N - (N - 1)));
       Op::template scan<false>(v, carry, s);
       if (to.next > 0)
 #pragma GCC unroll 16
-        for (int j = 0; j < K; ++j) store<E, N>(to.at + j * N, narrow<E>(v[0][j]));
+        for (int j = 0; j < packs; ++j) store<E, N>(to.at + j * N, narrow<E>(v[0][j]));
       else
 #pragma GCC unroll 16
-        for (int j = 0; j < K; ++j) store<E, N>(to.at - j * N - (N - 1), narrow<E>(reversed(v[0][j])));
-      if (m < kRowStep)
+        for (int j = 0; j < packs; ++j) store<E, N>(to.at - j * N - (N - 1), narrow<E>(reversed(v[0][j])));
+      if (m < whole)
         for (int j = 0; j < m; ++j) y.at[(k + j) * y.next] = tail_out[j];
     }
     carry_ = carry;
@@ -170,9 +183,11 @@ template <class Op> class Columns {
   using V = typename Op::V;
   using Index = typename Op::Index;
   static constexpr int N = V::kWidth, K = Op::kStep, kIn = Op::kIn;
-  static constexpr int kFit = (kIn == 1 ? 16384 : 8192) / (K * int(sizeof(E))), S = kFit < kScanStrip ? kFit : kScanStrip;  // lanes abreast
+  // Lanes abreast: steps of a few elements stay in L1, longer ones in L2, in lines that do not lie a power of two apart.
+  static constexpr int kFit = (K > 16 ? 65536 : kIn == 1 ? 16384 : 8192) / (K * int(sizeof(E))), kLong = K > 16 ? 64 / int(sizeof(E)) : 0;
+  static constexpr int kAbreast = kFit < kScanStrip ? kFit : kScanStrip, S = kAbreast + kLong;
   static constexpr int kAhead = K <= 16 ? K : 8;  // steps; lines a power of two apart share few places in the caches
-  static_assert(S % N == 0);
+  static_assert(S % N == 0 && kAbreast % N == 0);
   const ScanLanes& p_;
   alignas(64) E in_[kIn][K * S], out_[(K + 1) * S];  // out: a row for the element before, then one for each step
   alignas(64) Index at_[Op::kIndexed ? (K + 1) * S : 1];
@@ -199,10 +214,7 @@ template <class Op> class Columns {
       if (places) {
         const Line<const int64_t> line = line_of<int64_t>(x, none ? at + next : at, x.pitch, lanes, wide_, ahead);
         const int64_t own = none ? -1 : p_.falling ? p_.n - 1 - i - k : i + k;
-        if (line.next == 1)
-          for (int l = 0; l < lanes; ++l) to[l] = E(line.at[l] == own);
-        else
-          for (int l = 0; l < lanes; ++l) to[l] = E(line.at[-l] == own);
+        mark(line, own, 0, to, lanes);
       } else scan_stage.in[x.dtype](none ? at + next : at, x.pitch, to, lanes, ahead);
       if (none && (places || q == 0))
         for (int l = 0; l < lanes; ++l) to[l] = 0;
@@ -235,7 +247,6 @@ template <class Op> class Columns {
     const E* x[kIn];
     int64_t pitch[kIn];
     for (int q = 0; q < kIn; ++q) x[q] = read(q, lane, lanes, i, n, pitch[q]);
-    const int64_t chunks = (p_.n + kScanProducts - 1) / kScanProducts;
     for (int l = 0; l < lanes; l += N) {
       Step<Op> s;
       V v[kIn][K];
@@ -251,7 +262,7 @@ template <class Op> class Columns {
       }
       s.steps = n, s.start = int(i % kScanBlock), s.first = p_.first, s.totals = p_.total != nullptr;
       if constexpr (Op::kIndexed) s.at = at_ + S + l, s.at_next = S;
-      if (p_.products) s.products = p_.products + (lane + l) * chunks + i / kScanProducts, s.products_pitch = l + N <= lanes ? chunks : 0;
+      if (p_.products) s.products = p_.products + i / kScanProducts * p_.products_pitch + lane + l, s.lanes = lanes - l;
       Op::template scan<true>(v, carry_[l / N], s);
 #pragma GCC unroll 16
       for (int k = 0; k < K; ++k) store<E, N>(out_ + (1 + k) * S + l, narrow<E>(v[0][k]));
@@ -265,8 +276,8 @@ template <class Op> class Columns {
       for (E& e : tile) e = 0;
   }
   void run() {
-    for (int64_t lane = 0; lane < p_.lanes; lane += S) {
-      const int lanes = p_.lanes - lane < S ? int(p_.lanes - lane) : S, all = (lanes + N - 1) / N * N;
+    for (int64_t lane = 0; lane < p_.lanes; lane += kAbreast) {
+      const int lanes = p_.lanes - lane < kAbreast ? int(p_.lanes - lane) : kAbreast, all = (lanes + N - 1) / N * N;
       for (int l = 0; l < all; ++l) before_[l] = p_.carry && l < lanes ? get_state<Op>(p_.carry + lane + l) : Op::identity();
       for (int64_t b = p_.begin; b < p_.end; ++b) {
         for (int l = 0; l < all; l += N) carry_[l / N] = Op::template enter<true>(before_ + l);

@@ -37,7 +37,7 @@ struct Arrangement {
   int64_t strip = 1, strips = 1;  // lanes to a call with columns, calls to a row of lanes
 };
 constexpr int64_t kCached = 16 << 20;  // bytes of an output from which on it is written past the caches
-constexpr int64_t kLeastPerThread = 4, kSegmentBlocks = 512, kFewColumns = 8, kLeastStrip = 16, kShort = 16;
+constexpr int64_t kLeastPerThread = 4, kFewColumns = 8, kLeastStrip = 16, kShort = 16;
 template <int K> Arrangement arrange(const RowWalk<K>& walk, const TensorView* const (&views)[K], int64_t n, int threads) {
   Arrangement a;
   const int64_t inner = walk.outer.inner;
@@ -59,8 +59,9 @@ template <int K> Arrangement arrange(const RowWalk<K>& walk, const TensorView* c
   return a;
 }
 // Blocks of every lane that are taken at once when lanes are split: what fits in the caches, so that the second look is cheap.
-inline int64_t segment(int64_t lanes, int64_t n) {
-  const int64_t fit = kSegmentBlocks / lanes;
+// Two threads look twice at half of a lane only: that is cheaper than many segments.
+inline int64_t segment(int64_t lanes, int64_t n, int threads) {
+  const int64_t fit = (threads <= 2 ? 32768 : 512) / lanes;
   return fit < 1 ? 1 : fit < blocks(n) ? fit : blocks(n);
 }
 inline bool may_split(const ScanDescriptor& d, int threads) {

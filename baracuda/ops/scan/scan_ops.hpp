@@ -40,11 +40,15 @@ template <class Op> struct Step {
   bool first, totals;           // ties; y is not wanted
   typename Op::Index* at;       // where the steps of extrema go, -1 for what came before the block
   int64_t at_next;
-  const double* products;       // of cumprod's gradient; from lane to lane:
-  int64_t products_pitch;
+  const double* products;       // of cumprod's gradient, of each lane
+  int lanes;                    // of a column's pack that are there
 };
-// Elements of a row's step; packs of a step; packs of a group.
+// Elements of a row's piece, and of the pieces that an op takes at a time; packs of a piece; packs of a group.
 inline constexpr int kRowStep = 64;
+template <class Op> constexpr int row_elements() {
+  if constexpr (requires { Op::kPieces; }) return kRowStep * Op::kPieces;
+  else return kRowStep;
+}
 template <class Op, bool kColumns> inline constexpr int kPacks = kColumns ? Op::kStep : kRowStep / Op::V::kWidth;
 template <class Op, bool kColumns> inline constexpr int kGroupPacks = kColumns ? Op::W : Op::W / Op::V::kWidth;
 
@@ -237,49 +241,58 @@ template <class V> BARACUDA_HD V exp_over(V x, V k_magic, V low) {
   return scale(e, n);
 }
 
-// log(sum of exp x). A step's elements become exp(x) / 2^k, k = round(max / ln 2); with s their running sum and what came
+// log(sum of exp x). A piece of 64 elements becomes exp(x) / 2^k, k = round(max / ln 2); with s their running sum and what came
 // before as a sum c over the same power of two, y = log(c + s) + k ln 2. Whole powers of two shift sums exactly and enter log
 // beside the exponent that it splits off, so nothing is lost where y is small beside the maximum. This holds while the
-// maximum rises by less than kRange over what came first and stays below kLimit; other steps (infinities and NaN too) go
-// element by element in f64.
+// maximum rises by less than kRange over what came first and stays below kLimit; other pieces (infinities and NaN too) go
+// element by element in f64. A row takes kPieces at a time, each stage for all of them, so that none waits for the one before.
 template <class E_> struct LogSumExp {
   using E = E_;
   using V = Pack<E, kLanes<E>>;
-  using D = Pack<double, 1>;
+  using One = Pack<double, 1>;
   using Index = int32_t;
-  struct State { double sum; E most; int32_t k; };  // sum over 2^k, or over exp(most) where most is beyond kLimit; most = -inf: none
-  static constexpr int N = V::kWidth, kStep = 64, kIn = 1, kPlaces = -1, W = kGroup<E>;
+  struct State { double sum, most, k; };  // sum over 2^k, or over exp(most) where most is beyond kLimit; most = -inf: none
+  static constexpr int N = V::kWidth, kStep = 64, kPieces = 4, kIn = 1, kPlaces = -1, W = kGroup<E>;
   static constexpr bool kIndexed = false, kGradient = false;
   static constexpr double kRange = V::kF32 ? 60 : 600, kLimit = V::kF32 ? 0x1p20 : 0x1p28, kLog2E = 0x1.71547652b82fep0;
-  template <bool kColumns> struct Carry { State block[kColumns ? N : 1], own[kColumns ? N : 1]; };
-  BARACUDA_HD static State identity() { return {0, E(-kInf), 0}; }
+  static constexpr double kNone = -0x1p30;  // the k of no elements: far below any other
+  template <class D> struct Sums { D sum, most, k; };
+  template <int L> struct Lanes {
+    alignas(64) double sum[L], most[L], k[L];
+    State get(int l) const { return {sum[l], most[l], k[l]}; }
+    void put(int l, State s) { sum[l] = s.sum, most[l] = s.most, k[l] = s.k; }
+    template <class D> BARACUDA_HD Sums<D> load_at(int l) const { return {load<D::kWidth>(sum + l), load<D::kWidth>(most + l), load<D::kWidth>(k + l)}; }
+  };
+  template <bool kColumns> struct Carry { Lanes<kColumns ? N : 1> block, own; };
+  BARACUDA_HD static State identity() { return {0, -kInf, kNone}; }
   BARACUDA_HD static E empty(int64_t) { return E(-kInf); }
   BARACUDA_HD static E fill(int) { return E(-kInf); }
   BARACUDA_HD static bool tame(double m) { return m >= -kLimit && m <= kLimit; }
-  BARACUDA_HD static int32_t power(double m) {
-    const double p = m * kLog2E;
-    return tame(m) ? int32_t(p + (p < 0 ? -0.5 : 0.5)) : 0;
-  }
-  BARACUDA_HD static double pow2(int32_t k) { return k < -1022 ? 0.0 : __builtin_bit_cast(double, int64_t(k + 1023) << 52); }  // k <= 0
-  BARACUDA_HD static double base(State s) { return tame(s.most) ? s.k * 0x1.62e42fefa39efp-1 : double(s.most); }
-  BARACUDA_HD static double exp1(double x) { return baracuda::exp(D::of(x)).v; }
+  template <class P> BARACUDA_HD static typename P::Mask tame(P m) { return abs(m) <= P(kLimit); }
+  template <class P> BARACUDA_HD static P power(P m) { return where(tame(m), fma(m, P(kLog2E), P(kMagic<P>)) - kMagic<P>, P(kNone)); }
+  template <class D> BARACUDA_HD static D shift(D k) { return where(k < -1022, D(0), pow2<D>(bits(k + kMagic<D>) - bits(D(kMagic<D>)))); }  // 2^k, k <= 0
+  BARACUDA_HD static double base(State s) { return tame(s.most) ? s.k * 0x1.62e42fefa39efp-1 : s.most; }
+  BARACUDA_HD static double exp1(double x) { return baracuda::exp(One::of(x)).v; }
   static State of(double x) {
-    State s{1, E(x), power(x)};
-    if (x == -kInf) s.sum = 0;
-    if (tame(x)) s.sum = exp1(fma(D::of(-double(s.k)), D(0x1.abc9e3b39803fp-56), fma(D::of(-double(s.k)), D(0x1.62e42fefa39efp-1), D::of(x))).v);
+    State s{double(x != -kInf), double(E(x)), power(One::of(x)).v};
+    if (tame(x)) s.sum = exp1(fma(One::of(-s.k), One(0x1.abc9e3b39803fp-56), fma(One::of(-s.k), One(0x1.62e42fefa39efp-1), One::of(x))).v);
     return s;
   }
+  template <class D> BARACUDA_HD static Sums<D> join_tame(Sums<D> a, Sums<D> b) {  // none is as good as tame
+    const D k = larger(a.k, b.k);
+    return {fma(a.sum, shift(a.k - k), b.sum * shift(b.k - k)), larger(a.most, b.most), k};
+  }
   static State join(State a, State b, bool = false) {
-    if (a.most == E(-kInf)) return b;
-    if (b.most == E(-kInf)) return a;
+    if (a.most == -kInf) return b;
+    if (b.most == -kInf) return a;
     if (tame(a.most) && tame(b.most)) {
-      const int32_t k = a.k > b.k ? a.k : b.k;
-      return {a.sum * pow2(a.k - k) + b.sum * pow2(b.k - k), a.most > b.most ? a.most : b.most, k};
+      const Sums<One> s = join_tame<One>({One::of(a.sum), One::of(a.most), One::of(a.k)}, {One::of(b.sum), One::of(b.most), One::of(b.k)});
+      return {s.sum.v, s.most.v, s.k.v};
     }
-    if (a.most != a.most || b.most != b.most) return {0, E(kNaN), 0};
-    State s{1, a.most > b.most ? a.most : b.most, 0};
-    if (s.most == E(kInf)) return s;
-    s.k = power(s.most);
+    if (a.most != a.most || b.most != b.most) return {0, kNaN, kNone};
+    State s{1, a.most > b.most ? a.most : b.most, kNone};
+    if (s.most == kInf) return s;
+    s.k = power(One::of(s.most)).v;
     s.sum = a.sum * exp1(base(a) - base(s)) + b.sum * exp1(base(b) - base(s));
     return s;
   }
@@ -288,20 +301,20 @@ template <class E_> struct LogSumExp {
     return where(s == 0, P(-kInf), log_reduced(P::from_bits(bits(s) - (e << P::kMantissa)) - 1, from_int<P>(e) + k));
   }
   static double precise(State s) {
-    if (!(s.most < E(kInf)) || s.most == E(-kInf)) return double(s.most);
-    if (tame(s.most)) return log_scaled(D::of(s.sum), D::of(double(s.k))).v;
-    return double(s.most) + baracuda::log(D::of(s.sum)).v;
+    if (!(s.most < kInf) || s.most == -kInf) return s.most;
+    if (tame(s.most)) return log_scaled(One::of(s.sum), One::of(s.k)).v;
+    return s.most + baracuda::log(One::of(s.sum)).v;
   }
-  static E value(State s) { return E(precise(s)); }
+  BARACUDA_HD static E value(State s) { return E(precise(s)); }
   template <bool kColumns> BARACUDA_HD static Carry<kColumns> enter(const State* s) {
     Carry<kColumns> c;
-    for (int l = 0; l < (kColumns ? N : 1); ++l) c.block[l] = s[l], c.own[l] = identity();
+    for (int l = 0; l < (kColumns ? N : 1); ++l) c.block.put(l, s[l]), c.own.put(l, identity());
     return c;
   }
   template <bool kColumns> BARACUDA_HD static void leave(const Carry<kColumns>& c, State* s, int64_t) {
-    for (int l = 0; l < (kColumns ? N : 1); ++l) s[l] = join(s[l], c.own[l]);
+    for (int l = 0; l < (kColumns ? N : 1); ++l) s[l] = join(s[l], c.own.get(l));
   }
-  template <int d> BARACUDA_HD static V most_of_lanes(V v) {  // in lane 0
+  template <int d> BARACUDA_HD static V most_of_lanes(V v) {  // in every lane
     if constexpr (d == 0) return v;
     else {
       const V other = pick(v, v, [](int l) { return l ^ d; });
@@ -313,61 +326,99 @@ template <class E_> struct LogSumExp {
     if constexpr (kColumns) return load<N>(p);
     else return spread<V>(*p);
   }
+  // DW numbers of E as f64, and back.
+  template <class D> BARACUDA_HD static D lanes_of(const E* p) {
+    if constexpr (D::kWidth == 1) return D::of(double(*p));
+    else return fetch<D>(p);
+  }
+  template <class D> BARACUDA_HD static void put_lanes(E* p, D d) {
+    if constexpr (D::kWidth == 1) *p = E(d.v);
+    else store<E, D::kWidth>(p, narrow<E>(d));
+  }
+  // What the logarithm of a piece is made of, per lane: y = log(c + f s) + k ln 2.
+  struct Scaled { alignas(64) E most[N], sum[N], k[N], c[N], f[N]; };
+  struct Odd { int piece, lane; State before; };
+  // A lane of a piece for which the vector's way is not right. True: its elements have to go one by one.
+  template <bool kColumns> [[gnu::noinline]] static bool careful(Scaled& p, Carry<kColumns>& carry, const State& own, int l, const E* x, int64_t next, int steps, State& before) {
+    State t{double(p.sum[l]), double(p.most[l]), double(p.k[l])};
+    if (!((tame(t.most) || t.most == -kInf) && t.sum == t.sum)) {
+      t = identity();
+      for (int i = 0; i < steps; ++i) t = join(t, of(x[i * next + l]));
+    }
+    before = join(carry.block.get(l), own);
+    carry.own.put(l, join(own, t));
+    const bool none = before.most == -kInf, nothing = t.most == -kInf;
+    const double highest = none || t.most > before.most ? t.most : before.most;
+    double low = before.most;
+    for (int i = 0; none && i < steps && low == -kInf; ++i) low = x[i * next + l];
+    const bool fine = (none && nothing) || (tame(highest) && highest - low <= kRange && (none || tame(before.most)) && (nothing || tame(t.most)));
+    const One k = One::of(before.k > t.k ? before.k : t.k);
+    p.c[l] = fine ? E(before.sum * shift(One::of(before.k) - k).v) : E(0);
+    p.f[l] = fine ? E(shift(One::of(t.k) - k).v) : E(0);
+    p.k[l] = E(k.v);
+    return !fine;
+  }
   template <bool kColumns, class Packs> [[gnu::noinline]] static void scan(Packs& v, Carry<kColumns>& carry, const Step<LogSumExp>& x) {
-    constexpr int K = kPacks<LogSumExp, kColumns>, L = kColumns ? N : 1, G = kGroupPacks<LogSumExp, kColumns>;
-    alignas(64) E m[N], k_of[N], c[N], factor[N], sum[N];
-    V most[2] = {V(-kInf), V(-kInf)};  // NaN is left to the sum; two chains hide the latency
-    for (int k = 0; k < K; ++k) most[k & 1] = where(v[0][k] > most[k & 1], v[0][k], most[k & 1]);
-    most[0] = where(most[0] > most[1], most[0], most[1]);
-    if constexpr (!kColumns) most[0] = most_of_lanes<N / 2>(most[0]);
-    store<E, N>(m, most[0]);
-    State t[L], before[L];
-    for (int l = 0; l < L; ++l) t[l] = {0, m[l], power(m[l])}, k_of[l] = E(t[l].k);
-    {
-      const V p = per_lane<kColumns>(k_of), k_magic = p + kMagic<V>, low = p * 0x1.62e42fefa39efp-1 - kBelow<V>;
+    constexpr int K = kPacks<LogSumExp, kColumns>, L = kColumns ? N : 1, G = kGroupPacks<LogSumExp, kColumns>, Q = kColumns ? 1 : kPieces;
+    using D = Pack<double, kColumns ? kLanes<double> : 1>;
+    const int pieces = kColumns ? 1 : (x.steps + kStep - 1) / kStep;
+    Scaled of_piece[Q];
+    for (int q = 0; q < pieces; ++q) {
+      V most[2] = {V(-kInf), V(-kInf)};  // NaN is left to the sum; two chains hide the latency
+      for (int k = 0; k < K; ++k) most[k & 1] = where(v[0][q * K + k] > most[k & 1], v[0][q * K + k], most[k & 1]);
+      most[0] = where(most[0] > most[1], most[0], most[1]);
+      if constexpr (!kColumns) most[0] = most_of_lanes<N / 2>(most[0]);
+      store<E, N>(of_piece[q].most, most[0]), store<E, N>(of_piece[q].k, power(most[0]));
+    }
+    for (int q = 0; q < pieces; ++q) {
+      const V p = load<N>(of_piece[q].k), k_magic = p + kMagic<V>, low = p * 0x1.62e42fefa39efp-1 - kBelow<V>;
       V s = 0;
-      for (int g = 0; g < K; g += G) {
+      for (int g = q * K; g < q * K + K; g += G) {
 #pragma GCC unroll 16
-        for (int k = 0; k < G; ++k) v[0][g + k] = exp_near(v[0][g + k], k_magic, low);
+        for (int k = g; k < g + G; ++k) v[0][k] = exp_near(v[0][k], k_magic, low);
         prefix<kColumns, W>(v[0] + g, V(0), [](V a, V b) { return a + b; });
         const V own = total<kColumns, W>(v[0] + g);
 #pragma GCC unroll 16
-        for (int k = 0; k < G; ++k) v[0][g + k] = s + v[0][g + k];
+        for (int k = g; k < g + G; ++k) v[0][k] = s + v[0][k];
         s = s + own;
       }
-      store<E, N>(sum, s);
+      store<E, N>(of_piece[q].sum, s);
     }
-    for (int l = 0; l < L; ++l) {
-      t[l].sum = sum[l];
-      before[l] = join(carry.block[l], carry.own[l]);
-      if (!((tame(m[l]) || m[l] == E(-kInf)) && sum[l] == sum[l])) {
-        t[l] = identity();
-        for (int i = 0; i < x.steps; ++i) t[l] = join(t[l], of(x.in[0][i * x.next[0] + l]));
+    Odd odd[Q * L];
+    int odd_count = 0;
+    for (int q = 0; q < pieces; ++q) {
+      Scaled& p = of_piece[q];
+      const int steps = kColumns ? x.steps : x.steps - q * kStep < kStep ? x.steps - q * kStep : kStep;
+      for (int h = 0; h < L; h += D::kWidth) {
+        const Sums<D> block = carry.block.template load_at<D>(h), own = carry.own.template load_at<D>(h);
+        const Sums<D> t{lanes_of<D>(p.sum + h), lanes_of<D>(p.most + h), lanes_of<D>(p.k + h)}, before = join_tame(block, own), now = join_tame(own, t);
+        auto usable = [](D most) { return tame(where(most == -kInf, D(0), most)); };
+        // Not so where nothing came before: the difference is infinite, or no number.
+        const auto fine = usable(block.most) & usable(own.most) & usable(t.most) & (t.sum == t.sum) & (larger(t.most, before.most) - before.most <= kRange);
+        const D k = larger(before.k, t.k);
+        put_lanes(p.c + h, before.sum * shift(before.k - k)), put_lanes(p.f + h, shift(t.k - k));
+        store<double, D::kWidth>(carry.own.sum + h, now.sum), store<double, D::kWidth>(carry.own.most + h, now.most), store<double, D::kWidth>(carry.own.k + h, now.k);
+        if (all(typename D::Mask(fine))) {
+          put_lanes(p.k + h, k);
+          continue;
+        }
+        for (int l = 0; l < D::kWidth; ++l) {
+          if (where(fine, D(1), D(0)).lane(l) != 0) p.k[h + l] = E(k.lane(l));
+          else if (State s; careful<kColumns>(p, carry, {own.sum.lane(l), own.most.lane(l), own.k.lane(l)}, h + l, x.in[0] + q * kStep * x.next[0], x.next[0], steps, s))
+            odd[odd_count++] = {q, h + l, s};
+        }
       }
-      carry.own[l] = join(carry.own[l], t[l]);
     }
     if (x.totals) return;
-    int odd[L], odd_count = 0;
-    for (int l = 0; l < L; ++l) {
-      const State &a = before[l], &b = t[l];
-      const bool none = a.most == E(-kInf), nothing = b.most == E(-kInf);
-      const double highest = none || b.most > a.most ? b.most : a.most;
-      double low = a.most;
-      if (none)
-        for (int i = 0; i < x.steps && low == -kInf; ++i) low = x.in[0][i * x.next[0] + l];
-      const bool fine = (none && nothing) || (tame(highest) && highest - low <= kRange && (none || tame(a.most)) && (nothing || tame(b.most)));
-      if (!fine) odd[odd_count++] = l;
-      const int32_t k = none ? b.k : nothing || a.k > b.k ? a.k : b.k;
-      c[l] = none || !fine ? E(0) : E(a.sum * pow2(a.k - k));
-      factor[l] = nothing || !fine ? E(0) : E(pow2(b.k - k));
-      k_of[l] = E(k);
+    for (int q = 0; q < pieces; ++q) {
+      const V carried = per_lane<kColumns>(of_piece[q].c), f = per_lane<kColumns>(of_piece[q].f), p = per_lane<kColumns>(of_piece[q].k);
+#pragma GCC unroll 4
+      for (int k = q * K; k < q * K + K; ++k) v[0][k] = log_scaled(fma(v[0][k], f, carried), p);
     }
-    const V carried = per_lane<kColumns>(c), f = per_lane<kColumns>(factor), p = per_lane<kColumns>(k_of);
-    for (V& y : v[0]) y = log_scaled(fma(y, f, carried), p);
     for (int o = 0; o < odd_count; ++o) {
-      const int l = odd[o];
-      State s = before[l];
-      for (int i = 0; i < x.steps; ++i) {
+      const int l = odd[o].lane, from = kColumns ? 0 : odd[o].piece * kStep;
+      State s = odd[o].before;
+      for (int i = from; i < x.steps && i < from + kStep; ++i) {
         s = join(s, of(x.in[0][i * x.next[0] + l]));
         if constexpr (kColumns) v[0][i].set_lane(l, value(s));
         else v[0][i / N].set_lane(i % N, value(s));
