@@ -11,9 +11,10 @@
 // which NaNs are too, the last in scan order, or the first with ties = first; -1 where an exclusive scan is still empty.
 // In place: y may be x where the strides and the dtype are equal.
 // Numerics: cumsum in f64 for f32 and f64, in f32 for halves; cumprod in f64; logcumsumexp in f32 (f64 for f64), carries in
-// f64; cummax and cummin are exact. The order is a tree of the axis' length alone (groups of 8 or 16 by Sklansky's network,
-// groups of a block of 1024 in order, blocks in order), the same for rows and columns and any number of threads. Workspace: only
-// where there are fewer lanes than 1024 per thread; carries of blocks. Guarantee: deterministic, batch invariant, same bits for any instruction set.
+// f64; cummax and cummin are exact. The order is a tree of the axis' length alone (groups of 8 in order where sums are kept in f64,
+// else of 8 or 16 by Sklansky's network; groups of a block of 1024 in order, blocks in order), the same for rows and columns and
+// any number of threads. Workspace: only where there are fewer lanes than 1024 per thread; carries of blocks.
+// Guarantee: deterministic, batch invariant, same bits for any instruction set.
 #include <span>
 #include "baracuda/core/plan.hpp"
 
@@ -65,6 +66,8 @@ using ScanPlan = Plan<Scan>;
 //   cumsum        the scan of dy from the other end
 //   cumprod       P_j R_j, R_j = dy_j + x_(j+1) R_(j+1), P_j the product before j: x is never divided by, so zeros are exact; in
 //                 f64, so that products beyond f32 on the way do no harm. A factor that has overflowed counts as 0 beside a factor 0.
+//                 x of f64 has no range to spare: P_j, R_j and the products of neighbours that they are made of must stay in f64
+//                 themselves, else dx_j is 0 or infinite even where P_j R_j is neither
 //   cummax, cummin  dy_i goes to the element that y_i is, by the indices of the forward (whatever its tie rule was)
 //   logcumsumexp  the sum over i of dy_i exp(x_j - y_i); x_j = -inf gets 0; where y_i is +inf, dy_i goes to the last +inf up to i
 // reads() says which tensors of the forward a kind reads; the others may be given and are not looked at. Floats only; shapes,

@@ -1,7 +1,7 @@
 // dx of cumprod, cummax, cummin and logcumsumexp: one recurrence each, which runs against the scan. Reads dy and what the
 // formula needs, writes dx; cumprod looks at x twice. Rows and columns as in the forward.
+#include "baracuda/ops/scan/scan_affine.hpp"
 #include "baracuda/ops/scan/scan_engine.hpp"
-#include "baracuda/ops/scan/scan_runs.hpp"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
@@ -9,35 +9,18 @@ namespace {
 
 using namespace scan;
 
-using One = Pack<double, 1>;
-double mul(double a, double b) { return Careful::mul(One::of(a), One::of(b)).v; }
-double mul_add(double a, double b, double c) { return Careful::mul_add(One::of(a), One::of(b), One::of(c)).v; }
-
-// R_i = dy_i + x_(i-1) R_(i-1), dx_i = P_i R_i. P, the product of what the scan took before i, lies behind i in this direction.
-template <class E_> struct ProductGrad {
+// R_i = dy_i + q_(i-1), q_i = x_i R_i, dx_i = P_i R_i. P, the product of what the scan took before i, lies behind i in this direction.
+template <class E_> struct ProductGrad : AffineOp<E_> {
   using E = E_;
-  using V = Pack<double, kLanes<double>>;
-  using Index = int32_t;
-  struct State { double q, product; };     // x R of the last element; the product of all
-  static constexpr int N = V::kWidth, W = kRun, kStep = kScanProducts, kIn = 2, kPlaces = -1;
-  static constexpr bool kIndexed = false, kGradient = true, kLate[] = {true, false};
-  template <bool> struct Carry { V q; Pair<V> own; };  // own: of the block alone, as a map of q
-  BARACUDA_HD static State identity() { return {-0.0, 1}; }
-  static State join(State a, State b, bool) { return {mul_add(b.product, a.q, b.q), mul(a.product, b.product)}; }
+  using V = typename AffineOp<E>::V;
+  template <bool kColumns> using Carry = typename AffineOp<E>::template Carry<kColumns>;  // of q
+  static constexpr int N = V::kWidth, W = kRun, kStep = kScanProducts, kIn = 2;
+  static constexpr bool kLate[] = {true, false};
   BARACUDA_HD static E fill(int q) { return E(q); }
-  template <bool kColumns> BARACUDA_HD static Carry<kColumns> enter(const State* s) {
-    alignas(64) double q[N];
-    for (int l = 0; l < N; ++l) q[l] = s[kColumns ? l : 0].q;
-    return {load<N>(q), {1, -0.0}};
-  }
-  template <bool kColumns> BARACUDA_HD static void leave(const Carry<kColumns>& c, State* s, int64_t) {
-    for (int l = 0; l < (kColumns ? N : 1); ++l) s[l] = join(s[l], {c.own.b.lane(l), c.own.a.lane(l)}, false);
-  }
   // Returns whether a NaN is among the results.
   template <bool kColumns, class F, class Packs> BARACUDA_HD static bool solve(Packs& v, Carry<kColumns>& c, const Step<ProductGrad>& s) {
     constexpr int H = kRunPacks<kColumns, V>;
     V *const dy = v[0], *const x = v[1];
-    turn<kColumns>(dy), turn<kColumns>(x);
     Pair<V> runs[H];
     V products[H], behind[H], q[H];
     for (int h = 0; h < H; ++h) {
@@ -52,8 +35,8 @@ template <class E_> struct ProductGrad {
     alignas(64) double after_of[N];
     for (int l = 0; l < N; ++l) after_of[l] = s.products[kColumns && l < s.lanes ? l : 0];
     const V after = load<N>(after_of);
-    c.own = joined<F>(c.own, before_runs<kColumns, F>(runs, c.q, q));
-    V check = c.q;
+    c.own = joined<F>(c.own, before_runs<kColumns, F>(runs, c.r, q));
+    V check = c.r;
     for (int h = 0; h < H; ++h) {
       auto at = [&](int j) { return run_place<kColumns, V>(j, h); };
       V r[kRun], p = F::mul(after, behind[h]);
@@ -66,20 +49,13 @@ template <class E_> struct ProductGrad {
         if (j) p = F::mul(p, x[at(j)]);
       }
     }
-    turn<kColumns>(dy);
     return any(is_nan(check)) || any(is_nan(c.own.a)) || any(is_nan(c.own.b));
   }
   template <bool kColumns, class Packs> [[gnu::noinline]] static void solve_careful(Packs& v, Carry<kColumns>& c, const Step<ProductGrad>& s) {
-    for (int q = 0; q < kIn; ++q)
-      for (int i = 0; i < kStep; ++i)
-        for (int l = 0; l < (kColumns ? N : 1); ++l) {
-          const double e = i < s.steps ? double(s.in[q][i * s.next[q] + l]) : double(fill(q));
-          if constexpr (kColumns) v[q][i].set_lane(l, e);
-          else v[q][i / N].set_lane(i % N, e);
-        }
+    reload<ProductGrad, kColumns>(v, s);
     solve<kColumns, Careful>(v, c, s);
   }
-  template <bool kColumns, class Packs> [[gnu::noinline]] static void scan(Packs& v, Carry<kColumns>& carry, const Step<ProductGrad>& s) {
+  template <bool kColumns, class Packs> BARACUDA_HD static void scan(Packs& v, Carry<kColumns>& carry, const Step<ProductGrad>& s) {
     Carry<kColumns> c = carry;
     if (solve<kColumns, Plain>(v, c, s)) solve_careful<kColumns>(v, c = carry, s);
     carry = c;
@@ -119,7 +95,7 @@ template <class E_> struct ProductGrad {
 #pragma GCC unroll 16
             for (int j = 0; j < W / N; ++j)
               w[j] = Factors::mul(w[j], line.next > 0 ? fetch<V>(line.at + k + j * N) : reversed(fetch<V>(line.at - k - j * N - (N - 1))));
-          for (int j = 0; k + j < n; ++j) w[j / N].set_lane(j % N, mul(w[j / N].lane(j % N), double(line.at[(k + j) * line.next])));
+          for (int j = 0; k + j < n; ++j) w[j / N].set_lane(j % N, Careful::mul(Pack<double, 1>::of(w[j / N].lane(j % N)), Pack<double, 1>::of(double(line.at[(k + j) * line.next]))).v);
           to[lane] = product<false>(w).lane(N - 1);
           continue;
         }
@@ -155,7 +131,7 @@ template <class E_> struct ExtremumGrad {
   using Index = int32_t;
   struct State { double sum; int64_t closed; };  // what has not found its element; closed: one was pointed to
   static constexpr int N = V::kWidth, W = kRun, kStep = kRun * kRun, kIn = 2, kPlaces = 1;
-  static constexpr bool kIndexed = false, kGradient = true, kLate[] = {true, true};
+  static constexpr bool kIndexed = false, kGradient = true, kTurned = true, kLate[] = {true, true};
   template <bool> struct Carry { V sum; Pair<V> own; };
   BARACUDA_HD static State identity() { return {-0.0, 0}; }
   BARACUDA_HD static State join(State a, State b, bool) { return {b.closed ? b.sum : b.sum + a.sum, a.closed | b.closed}; }
@@ -168,11 +144,10 @@ template <class E_> struct ExtremumGrad {
   template <bool kColumns> BARACUDA_HD static void leave(const Carry<kColumns>& c, State* s, int64_t) {
     for (int l = 0; l < (kColumns ? N : 1); ++l) s[l] = join(s[l], {c.own.b.lane(l), c.own.a.lane(l) == 0}, false);
   }
-  template <bool kColumns, class Packs> [[gnu::noinline]] static void scan(Packs& v, Carry<kColumns>& carry, const Step<ExtremumGrad>&) {
+  template <bool kColumns, class Packs> BARACUDA_HD static void scan(Packs& v, Carry<kColumns>& carry, const Step<ExtremumGrad>&) {
     constexpr int H = kRunPacks<kColumns, V>;
     V *const dy = v[0], *const flag = v[1];
     Carry<kColumns> c = carry;
-    turn<kColumns>(dy), turn<kColumns>(flag);
     Pair<V> runs[H];
     V before[H];
     for (int h = 0; h < H; ++h) {
@@ -193,7 +168,6 @@ template <class E_> struct ExtremumGrad {
         dy[at(j)] = where(found, sum, V(0)), r = where(found, V(-0.0), sum);
       }
     }
-    turn<kColumns>(dy);
     carry = c;
   }
 };

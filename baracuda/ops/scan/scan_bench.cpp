@@ -1,5 +1,5 @@
 // Bytes over time against a copy of as many bytes: both axes of a square and of a tall tensor, one long row, odd sizes.
-#include "baracuda/ops/scan/scan.hpp"
+#include "baracuda/ops/scan/linear_recurrence.hpp"
 #include "baracuda/testing/bench.hpp"
 
 namespace {
@@ -31,7 +31,21 @@ void backward(benchmark::State& state, const ScanDescriptor& d) {
   bench_plan<ScanBackward>(state, d, {dy, r.x ? x.view() : TensorView{}, r.y ? y.view() : TensorView{}, r.indices ? indices.view() : TensorView{}, dx},
                            (2 + r.x + r.y) * x.bytes() + (r.indices ? indices.bytes() : 0));
 }
+void recurrence(benchmark::State& state, const LinearRecurrenceDescriptor& d) {
+  Buffer a(d.dtype, d.shape, 0.3), x(d.dtype, d.shape), y(d.dtype, d.shape);
+  bench_plan<LinearRecurrence>(state, d, {a, x, y}, 3 * x.bytes());
+}
+void recurrence_backward(benchmark::State& state, const LinearRecurrenceDescriptor& d) {
+  Buffer a(d.dtype, d.shape, 0.3), dy(d.dtype, d.shape), y(d.dtype, d.shape), dx(d.dtype, d.shape), da(d.dtype, d.shape);
+  bench_plan<LinearRecurrenceBackward>(state, d, {dy, a, y, dx, da}, 5 * dy.bytes());
+}
 const bool registered = [] {
+  for (DType t : {DType::f32, DType::bf16})
+    for (auto [shape, axis] : {std::pair<Shape, int>{{4096, 4096}, 1}, {{4096, 4096}, 0}, {{1, 1 << 24}, 1}}) {
+      const LinearRecurrenceDescriptor d{t, shape, axis};
+      bench<LinearRecurrence>(t, shape, text("axis", axis), [=](benchmark::State& s) { recurrence(s, d); });
+      bench<LinearRecurrenceBackward>(t, shape, text("axis", axis), [=](benchmark::State& s) { recurrence_backward(s, d); });
+    }
   for (DType t : {DType::f32, DType::bf16})
     for (ScanKind kind : {ScanKind::cumsum, ScanKind::cumprod, ScanKind::cummax, ScanKind::logcumsumexp})
       for (auto [shape, axis] : {std::pair<Shape, int>{{4096, 4096}, 1}, {{4096, 4096}, 0}, {{262144, 64}, 1}, {{262144, 64}, 0},

@@ -50,6 +50,7 @@ struct ScanKernels {
 };
 BARACUDA_ISA_TABLE(ScanKernels, scan_kernels)
 BARACUDA_ISA_TABLE(ScanKernels, scan_grad_kernels)  // lanes run against the scan
+BARACUDA_ISA_TABLE(ScanKernels, linear_recurrence_kernels)  // forward; the gradient of x, and of a, against the scan
 
 // Elements in the computing type: float for f16, bf16 and f32, double for f64, 64-bit integers for the others (the same bits
 // for i64 and u64).

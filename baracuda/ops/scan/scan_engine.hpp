@@ -54,11 +54,15 @@ template <class Index> void widen_places(const Index* at, int64_t* to, int64_t n
   else
     for (int64_t i = 0; i < n; ++i) to[i] = at[i] < 0 ? before : zero + turn * at[i];
 }
-// Whether in[q] of an exclusive scan's gradient is one element behind: y_(i+1) of the scan is the i-th of the inclusive one.
-template <class Op> BARACUDA_HD bool is_late(const ScanLanes& p, int q) {
-  if constexpr (Op::kGradient) return p.exclusive && Op::kLate[q];
-  else return false;
+// How far in[q] lies behind the output. Of an exclusive scan's gradient some are one element behind: y_(i+1) of the scan is the i-th
+// of the inclusive one.
+template <class Op> BARACUDA_HD int shift_of(const ScanLanes& p, int q) {
+  if constexpr (requires { Op::kShift; }) return Op::kShift[q];
+  else if constexpr (Op::kGradient) return p.exclusive && Op::kLate[q];
+  else return 0;
 }
+// Whether the element that a shift leaves without one is 0; else any will do.
+template <class Op> BARACUDA_HD bool is_missing_zero(int q) { return q == 0 || q == Op::kPlaces || requires { Op::kShift; }; }
 
 template <class Op> class Rows {
   using E = typename Op::E;
@@ -76,7 +80,7 @@ template <class Op> class Rows {
 
   Line<const E> read(int q, int64_t lane, int64_t i, int n) {
     const ScanPort& x = p_.in[q];
-    const int64_t late = is_late<Op>(p_, q);
+    const int64_t late = shift_of<Op>(p_, q);
     const char* at = x.at + (lane * x.pitch + (i - late) * x.step) * x.size;
     if constexpr (Op::kGradient)
       if (q == Op::kPlaces) {
@@ -90,13 +94,61 @@ template <class Op> class Rows {
         mark(places, own, turn, in_[q], n);
         return {in_[q], 1};
       }
-    if (late && i == 0) {
+    if (late < 0 && i + n == p_.n) {
+      if (n > 1) scan_stage.in[x.dtype](at, x.step, in_[q], n - 1, 0);
+      in_[q][n - 1] = 0;
+      return {in_[q], 1};
+    }
+    if (late > 0 && i == 0) {
       scan_stage.in[x.dtype](at + x.step * x.size, 0, in_[q], 1, 0);
-      if (q == 0) in_[q][0] = 0;
+      if (is_missing_zero<Op>(q)) in_[q][0] = 0;
       if (n > 1) scan_stage.in[x.dtype](at + x.step * x.size, x.step, in_[q] + 1, n - 1, 0);
       return {in_[q], 1};
     }
     return line_of<E>(x, at, x.step, n, in_[q]);
+  }
+  static constexpr bool kTurned = [] {
+    if constexpr (requires { Op::kTurned; }) return Op::kTurned;
+    else return false;
+  }();
+  using Narrow = Pack<E, N>;
+  BARACUDA_HD static void get(const E* at, int64_t next, int packs, V* v) {
+    if constexpr (kTurned) {
+      Narrow e[K];
+      if (next > 0)
+#pragma GCC unroll 16
+        for (int j = 0; j < K; ++j) e[j] = load<N>(at + j * N);
+      else
+#pragma GCC unroll 16
+        for (int j = 0; j < K; ++j) e[j] = reversed(load<N>(at - j * N - (N - 1)));
+      turn(e);
+#pragma GCC unroll 16
+      for (int j = 0; j < K; ++j) v[j] = widened<V>(e[j]);
+    } else if (next > 0)
+#pragma GCC unroll 16
+      for (int j = 0; j < packs; ++j) v[j] = fetch<V>(at + j * N);
+    else
+#pragma GCC unroll 16
+      for (int j = 0; j < packs; ++j) v[j] = reversed(fetch<V>(at - j * N - (N - 1)));
+  }
+  BARACUDA_HD static void put(V* v, int packs, Line<E> to) {
+    if constexpr (kTurned) {
+      Narrow e[K];
+#pragma GCC unroll 16
+      for (int j = 0; j < K; ++j) e[j] = narrow<E>(v[j]);
+      turn(e);
+      if (to.next > 0)
+#pragma GCC unroll 16
+        for (int j = 0; j < K; ++j) store<E, N>(to.at + j * N, e[j]);
+      else
+#pragma GCC unroll 16
+        for (int j = 0; j < K; ++j) store<E, N>(to.at - j * N - (N - 1), reversed(e[j]));
+    } else if (to.next > 0)
+#pragma GCC unroll 16
+      for (int j = 0; j < packs; ++j) store<E, N>(to.at + j * N, narrow<E>(v[j]));
+    else
+#pragma GCC unroll 16
+      for (int j = 0; j < packs; ++j) store<E, N>(to.at - j * N - (N - 1), narrow<E>(reversed(v[j])));
   }
   void steps(const Line<const E> (&x)[kIn], Line<E> y, int64_t lane, int64_t i, int n) {
     alignas(64) E tail[kIn][R], tail_out[R];
@@ -118,20 +170,9 @@ template <class Op> class Rows {
       }
       V v[kIn][K];
 #pragma GCC unroll 3
-      for (int q = 0; q < kIn; ++q)
-        if (s.next[q] > 0)
-#pragma GCC unroll 16
-          for (int j = 0; j < packs; ++j) v[q][j] = fetch<V>(s.in[q] + j * N);
-        else
-#pragma GCC unroll 16
-          for (int j = 0; j < packs; ++j) v[q][j] = reversed(fetch<V>(s.in[q] - j * N - (N - 1)));
+      for (int q = 0; q < kIn; ++q) get(s.in[q], s.next[q], packs, v[q]);
       Op::template scan<false>(v, carry, s);
-      if (to.next > 0)
-#pragma GCC unroll 16
-        for (int j = 0; j < packs; ++j) store<E, N>(to.at + j * N, narrow<E>(v[0][j]));
-      else
-#pragma GCC unroll 16
-        for (int j = 0; j < packs; ++j) store<E, N>(to.at - j * N - (N - 1), narrow<E>(reversed(v[0][j])));
+      put(v[0], packs, to);
       if (m < whole)
         for (int j = 0; j < m; ++j) y.at[(k + j) * y.next] = tail_out[j];
     }
@@ -198,25 +239,26 @@ template <class Op> class Columns {
   // Where step i of the lanes lies; `whole`: it may be read up to a multiple of N lanes.
   const E* read(int q, int64_t lane, int lanes, int64_t i, int steps, int64_t& pitch) {
     const ScanPort& x = p_.in[q];
-    const int64_t late = is_late<Op>(p_, q), begin = i - late;
+    const int64_t late = shift_of<Op>(p_, q), begin = i - late, gone = late > 0 ? 0 : late < 0 ? p_.n - 1 : -1;
     const char* at = x.at + (lane * x.pitch + begin * x.step) * x.size;
     const int64_t next = x.step * x.size;
-    const bool places = q == Op::kPlaces, missing = late && i == 0;
-    if (K <= 16 && !places && !missing && x.pitch == 1 && lanes % N == 0 && is_element<E>(x.dtype)) {
+    const bool places = q == Op::kPlaces;
+    if (K <= 16 && !places && (gone < i || gone >= i + steps) && x.pitch == 1 && lanes % N == 0 && is_element<E>(x.dtype)) {
       pitch = x.step;
       return reinterpret_cast<const E*>(at);
     }
     pitch = S;
     for (int k = 0; k < steps; ++k, at += next) {
       E* const to = in_[q] + k * S;
-      const bool none = missing && k == 0;
+      const bool none = i + k == gone;
+      const char* const from = at + (none ? late * next : 0);
       const int64_t ahead = i + k + kAhead < p_.n && x.pitch == 1 ? kAhead * next : 0;
       if (places) {
-        const Line<const int64_t> line = line_of<int64_t>(x, none ? at + next : at, x.pitch, lanes, wide_, ahead);
+        const Line<const int64_t> line = line_of<int64_t>(x, from, x.pitch, lanes, wide_, ahead);
         const int64_t own = none ? -1 : p_.falling ? p_.n - 1 - i - k : i + k;
         mark(line, own, 0, to, lanes);
-      } else scan_stage.in[x.dtype](none ? at + next : at, x.pitch, to, lanes, ahead);
-      if (none && (places || q == 0))
+      } else scan_stage.in[x.dtype](from, x.pitch, to, lanes, ahead);
+      if (none && is_missing_zero<Op>(q))
         for (int l = 0; l < lanes; ++l) to[l] = 0;
     }
     return in_[q];

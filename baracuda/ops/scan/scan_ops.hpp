@@ -4,11 +4,11 @@
 //   State           what a lane's elements amount to; join(earlier, later, first), identity(), value(state)
 //   Carry<columns>  what goes on from step to step within a block: enter() from what came before the block, leave() takes the
 //                   block's total into it. The total is independent of what came before, so blocks may be taken apart
-//   scan<columns>(v, carry, step)  v[0] becomes y. Elements behind the lane's end are fill()
+//   scan<columns>(v, carry, step)  v[0] becomes y. Elements behind the lane's end are fill(). With kTurned, rows come in runs
 #include <type_traits>
 #include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/scan/scan_cpu.hpp"
-#include "baracuda/ops/scan/scan_group.hpp"
+#include "baracuda/ops/scan/scan_runs.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace scan {
@@ -20,6 +20,12 @@ BARACUDA_HD Pack<double, kLanes<double>> widen(const float* p) {
 #else
   return convert<double>(load<kLanes<double>>(p));
 #endif
+}
+template <class V, class E> BARACUDA_HD V widened(Pack<E, V::kWidth> e) {
+#if BARACUDA_VECTOR_BYTES == 64
+  if constexpr (!std::is_same_v<E, typename V::Scalar>) return V::of(decltype(V::v)(_mm512_cvtps_pd(__m256(e.v))));
+#endif
+  return convert<typename V::Scalar>(e);
 }
 template <class E, class A, int N> BARACUDA_HD Pack<E, N> narrow(Pack<A, N> v) {
 #if BARACUDA_VECTOR_BYTES == 64
@@ -55,15 +61,16 @@ template <class Op, bool kColumns> inline constexpr int kGroupPacks = kColumns ?
 struct Add { static constexpr double kIdentity = -0.0, kEmpty = 0; template <class V> BARACUDA_HD static V of(V a, V b) { return a + b; } };
 struct Mul { static constexpr double kIdentity = 1, kEmpty = 1; template <class V> BARACUDA_HD static V of(V a, V b) { return a * b; } };
 
-// Sums (-0 is the neutral element: 0 would turn -0 into 0) and products of E, kept in A.
+// Sums (-0 is the neutral element: 0 would turn -0 into 0) and products of E, kept in A. In f64 a group is a run.
 template <class E_, class A, class F> struct Fold {
   using E = E_;
   using State = A;
   using Index = int32_t;
   using V = Pack<A, kLanes<A>>;
   static constexpr int N = V::kWidth, W = kGroup<A>, kStep = W, kIn = 1, kPlaces = -1;
-  static constexpr bool kIndexed = false, kGradient = false;
-  template <bool> struct Carry { V c, total; };
+  static constexpr bool kIndexed = false, kGradient = false, kTurned = std::is_same_v<A, double>;
+  template <bool kColumns> using CarryPack = std::conditional_t<kTurned && !kColumns, Pack<A, 1>, V>;
+  template <bool kColumns> struct Carry { CarryPack<kColumns> c, total; };
   BARACUDA_HD static State identity() { return A(F::kIdentity); }
   BARACUDA_HD static State join(State a, State b, bool) { return F::of(a, b); }
   BARACUDA_HD static E value(State s) { return E(s); }
@@ -71,20 +78,46 @@ template <class E_, class A, class F> struct Fold {
   BARACUDA_HD static E fill(int) { return E(F::kIdentity); }
   template <bool kColumns> BARACUDA_HD static Carry<kColumns> enter(const State* s) {
     if constexpr (kColumns) return {load<N>(s), F::kIdentity};
-    else return {spread<V>(*s), F::kIdentity};
+    else return {spread<CarryPack<false>>(*s), F::kIdentity};
   }
   template <bool kColumns> BARACUDA_HD static void leave(const Carry<kColumns>& c, State* s, int64_t) {
     for (int l = 0; l < (kColumns ? N : 1); ++l) s[l] = F::of(s[l], c.total.lane(l));
   }
   template <bool kColumns, class Packs> BARACUDA_HD static void scan(Packs& v, Carry<kColumns>& c, const Step<Fold>&) {
-    constexpr int G = kGroupPacks<Fold, kColumns>;
+    if constexpr (kTurned && !kColumns) {
+      constexpr int H = kRunPacks<false, V>;
+      auto at = [](int j, int h) { return run_place<false, V>(j, h); };
+      alignas(64) A run[kRun], before[kRun];
 #pragma GCC unroll 8
-    for (int g = 0; g < kPacks<Fold, kColumns>; g += G) {
-      prefix<kColumns, W>(v[0] + g, V(F::kIdentity), [](V a, V b) { return F::of(a, b); });
-      const V t = total<kColumns, W>(v[0] + g);
+      for (int h = 0; h < H; ++h) {
+#pragma GCC unroll 8
+        for (int j = 1; j < kRun; ++j) v[0][at(j, h)] = F::of(v[0][at(j - 1, h)], v[0][at(j, h)]);
+        store<A, N>(run + h * N, v[0][at(kRun - 1, h)]);
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < kRun; ++r) {
+        const Pack<A, 1> t = load<1>(run + r);
+        before[r] = c.c.v, c.c = F::of(c.c, t), c.total = F::of(c.total, t);
+      }
+#pragma GCC unroll 8
+      for (int h = 0; h < H; ++h) {
+        const V b = load<N>(before + h * N);
+#pragma GCC unroll 8
+        for (int j = 0; j < kRun; ++j) v[0][at(j, h)] = F::of(b, v[0][at(j, h)]);
+      }
+    } else {
+      constexpr int G = kGroupPacks<Fold, kColumns>;
+#pragma GCC unroll 8
+      for (int g = 0; g < kPacks<Fold, kColumns>; g += G) {
+        if constexpr (kTurned)
+#pragma GCC unroll 8
+          for (int k = g + 1; k < g + G; ++k) v[0][k] = F::of(v[0][k - 1], v[0][k]);
+        else prefix<kColumns, W>(v[0] + g, V(F::kIdentity), [](V a, V b) { return F::of(a, b); });
+        const V t = total<kColumns, W>(v[0] + g);
 #pragma GCC unroll 16
-      for (int k = g; k < g + G; ++k) v[0][k] = F::of(c.c, v[0][k]);
-      c.c = F::of(c.c, t), c.total = F::of(c.total, t);
+        for (int k = g; k < g + G; ++k) v[0][k] = F::of(c.c, v[0][k]);
+        c.c = F::of(c.c, t), c.total = F::of(c.total, t);
+      }
     }
   }
 };
@@ -393,8 +426,9 @@ template <class E_> struct LogSumExp {
         const Sums<D> block = carry.block.template load_at<D>(h), own = carry.own.template load_at<D>(h);
         const Sums<D> t{lanes_of<D>(p.sum + h), lanes_of<D>(p.most + h), lanes_of<D>(p.k + h)}, before = join_tame(block, own), now = join_tame(own, t);
         auto usable = [](D most) { return tame(where(most == -kInf, D(0), most)); };
-        // Not so where nothing came before: the difference is infinite, or no number.
-        const auto fine = usable(block.most) & usable(own.most) & usable(t.most) & (t.sum == t.sum) & (larger(t.most, before.most) - before.most <= kRange);
+        // Where nothing came before, it rises from the first element; should that be -inf, the difference is infinite, or no number.
+        const D first = lanes_of<D>(x.in[0] + q * kStep * x.next[0] + h), low = where(before.most == -kInf, first, before.most);
+        const auto fine = usable(block.most) & usable(own.most) & usable(t.most) & (t.sum == t.sum) & (larger(t.most, before.most) - low <= kRange);
         const D k = larger(before.k, t.k);
         put_lanes(p.c + h, before.sum * shift(before.k - k)), put_lanes(p.f + h, shift(t.k - k));
         store<double, D::kWidth>(carry.own.sum + h, now.sum), store<double, D::kWidth>(carry.own.most + h, now.most), store<double, D::kWidth>(carry.own.k + h, now.k);

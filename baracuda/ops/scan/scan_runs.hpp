@@ -26,9 +26,9 @@ template <int d, int gap, class V> BARACUDA_HD void transpose(V* v) {
   }
 }
 // A step from memory's order into runs, and back.
-template <bool kColumns, class V> BARACUDA_HD void turn(V* v) {
+template <class V> BARACUDA_HD void turn(V* v) {
   constexpr int N = V::kWidth, G = kRun / N;
-  if constexpr (!kColumns && N > 1)
+  if constexpr (N > 1)
 #pragma GCC unroll 2
     for (int h = 0; h < G; ++h)
 #pragma GCC unroll 2
