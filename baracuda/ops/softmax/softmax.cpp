@@ -40,16 +40,17 @@ int64_t tile(const SoftmaxDescriptor& d) { return kSoftmaxTile / int64_t(byte_si
 
 struct Scratch {
   char* buffer[2];              // of every worker, `size` numbers each
-  char *max, *sum;              // of every worker, kMostLines each
+  char *max, *sum;              // of every worker, of three blocks of kMostLines each
   char *chunk_max, *chunk_sum;  // of every line, where lines may be split
   int64_t size;
   Scratch(const SoftmaxDescriptor& d, Carver& c, int buffers) {
     const int64_t n = extent_of(d), lines = n ? d.shape.numel() / n : 0, bytes = int64_t(byte_size(computing(d)));
-    size = std::max({kBlock, std::min<int64_t>(n, kSumChunk) * tile(d), n <= whole_line(d) ? padded(n) : 0});
+    const int64_t across = std::max(tile(d), 2 * kSoftmaxStream / int64_t(byte_size(d.dtype)));
+    size = std::max({kBlock, std::min<int64_t>(n, kSumChunk) * across, n <= whole_line(d) ? padded(n) : 0});
     for (int k = 0; k < 2; ++k)
       buffer[k] = k < buffers ? static_cast<char*>(c.take_bytes(k ? "second block" : "block", size * c.threads(), size_t(bytes))) : nullptr;
-    max = static_cast<char*>(c.take_bytes("maxima", kMostLines * c.threads(), size_t(bytes)));
-    sum = static_cast<char*>(c.take_bytes("sums", kMostLines * c.threads(), size_t(bytes)));
+    max = static_cast<char*>(c.take_bytes("maxima", 3 * kMostLines * c.threads(), size_t(bytes)));
+    sum = static_cast<char*>(c.take_bytes("sums", 3 * kMostLines * c.threads(), size_t(bytes)));
     const int64_t shared = n > kSumChunk ? sum_chunks(n) * lines : 0;
     chunk_max = static_cast<char*>(c.take_bytes("maxima of chunks", shared, size_t(bytes)));
     chunk_sum = static_cast<char*>(c.take_bytes("sums of chunks", shared, size_t(bytes)));
@@ -97,6 +98,14 @@ template <int K> Work arrange(const SoftmaxDescriptor& d, const Lines<K>& lines,
   return w;
 }
 
+// Whether softmax_streams serves this: one chunk, one dtype, the same strides everywhere.
+template <int K> bool streams(const SoftmaxDescriptor& d, const Lines<K>& lines, const RowWalk<K>& walk, const Work& w) {
+  if (w.chunks != 1 || out_dtype(d) != d.dtype || d.dtype == DType::f64) return false;
+  for (int k = 0; k < K; ++k)
+    if (lines.step[k] != lines.step[0] || walk.pitch(k) != walk.pitch(0)) return false;
+  if (w.lay == SoftmaxLay::rows) return lines.step[0] == 1;
+  return walk.pitch(0) == 1 && walk.outer.inner >= kSoftmaxStream / int64_t(byte_size(d.dtype));
+}
 // Pass: load(block) of one chunk up to its sum, join, finish(block). Blocks know their offsets by `at`.
 template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<K>& lines, const Scratch& s, const Pass& pass, int threads) {
   const RowWalk<K> walk = lines.walk(std::make_integer_sequence<int, K>{});
@@ -114,24 +123,60 @@ template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<
     b.past = past;
     return b;
   };
+  // Lines i, i + 1 ... of a run of `rows`.
+  auto whole_block = [&](const int64_t (&at)[K], int64_t i, int64_t rows, int worker) {
+    const int count = int(std::min(w.most, rows - i));
+    char *max = s.max + worker * 3 * kMostLines * bytes, *sum = s.sum + worker * 3 * kMostLines * bytes;
+    SoftmaxBlock blocks[kBufferBytes / sizeof(float) / kSumChunk];
+    for (int64_t c = 0; c < w.chunks; ++c) {
+      SoftmaxBlock& b = blocks[c] = block_of(worker, c, c, count);
+      b.max = max + c * w.most * bytes, b.sum = sum + c * w.most * bytes;
+      if (c + 1 < w.chunks) pass.ahead(b, walk, lines.step, at, i, (c + 1) * kSumChunk);
+      else pass.ahead(b, walk, lines.step, at, i + w.most < rows ? i + w.most : i, 0);
+      pass.load(b, w.lay, walk, lines.step, at, i, c * kSumChunk);
+    }
+    pass.join({max, sum, count, w.chunks, w.most});
+    for (int64_t c = 0; c < w.chunks; ++c) pass.finish(blocks[c], w.lay, walk, lines.step, at, i, c * kSumChunk);
+  };
+  if (streams(d, lines, walk, w) && pass.streams(w.lay)) {
+    const bool columns = w.lay == SoftmaxLay::columns;
+    const int64_t most = columns ? kSoftmaxStream / int64_t(byte_size(d.dtype)) : w.most;
+    const int64_t share = (w.lines / (8 * std::max(threads, 1)) + most - 1) / most * most;
+    parallel_for(w.lines, std::max(16 * most, share), threads, [&](int64_t begin, int64_t end, int worker) {
+      SoftmaxBlock ring[3];
+      int64_t made = 0;
+      auto step = [&](int64_t newest) {
+        const SoftmaxBlock* blocks[3] = {};
+        for (int k = 0; k < Pass::kStages; ++k)
+          if (const int64_t i = newest - Pass::kStages + 1 + k; i >= 0 && i < made) blocks[k] = &ring[i % 3];
+        pass.step(w.lay, blocks);
+      };
+      walk.runs(begin, end, [&](const int64_t (&at)[K], int64_t, int64_t rows) {
+        for (int64_t i = 0; i + (columns ? most : 1) <= rows; i += most) {
+          SoftmaxBlock& b = ring[made % 3] = block_of(worker, 0, 0, int(std::min(most, rows - i)));
+          const int64_t results = (worker * 3 + made % 3) * kMostLines * bytes;
+          b.max = s.max + results, b.sum = s.sum + results;
+          if (columns) {
+            b.ld = most;
+            if (Pass::kStages == 3 && made % 2) b.buffer[0] = static_cast<char*>(b.buffer[0]) + w.n * most * bytes;
+          }
+          pass.place_all(b, walk, lines.step, at, i);
+          step(made++);
+        }
+      });
+      for (int k = 1; k < Pass::kStages; ++k) step(made - 1 + k);
+      if (columns)
+        walk.runs(begin, end, [&](const int64_t (&at)[K], int64_t, int64_t rows) {
+          if (rows % most) whole_block(at, rows / most * most, rows, worker);
+        });
+    });
+    return {};
+  }
   if (!w.split) {
     const int64_t grain = w.most * std::max<int64_t>(1, kGrain / (w.n * w.most));
     parallel_for(w.lines, grain, threads, [&](int64_t begin, int64_t end, int worker) {
-      char *max = s.max + worker * kMostLines * bytes, *sum = s.sum + worker * kMostLines * bytes;
       walk.runs(begin, end, [&](const int64_t (&at)[K], int64_t, int64_t rows) {
-        for (int64_t i = 0; i < rows; i += w.most) {
-          const int count = int(std::min(w.most, rows - i));
-          SoftmaxBlock blocks[kBufferBytes / sizeof(float) / kSumChunk];
-          for (int64_t c = 0; c < w.chunks; ++c) {
-            SoftmaxBlock& b = blocks[c] = block_of(worker, c, c, count);
-            b.max = max + c * w.most * bytes, b.sum = sum + c * w.most * bytes;
-            if (c + 1 < w.chunks) pass.ahead(b, walk, lines.step, at, i, (c + 1) * kSumChunk);
-            else pass.ahead(b, walk, lines.step, at, i + w.most < rows ? i + w.most : i, 0);
-            pass.load(b, w.lay, walk, lines.step, at, i, c * kSumChunk);
-          }
-          pass.join({max, sum, count, w.chunks, w.most});
-          for (int64_t c = 0; c < w.chunks; ++c) pass.finish(blocks[c], w.lay, walk, lines.step, at, i, c * kSumChunk);
-        }
+        for (int64_t i = 0; i < rows; i += w.most) whole_block(at, i, rows, worker);
       });
     });
     return {};
@@ -158,7 +203,7 @@ template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<
     pass.join({s.chunk_max + begin * bytes, s.chunk_sum + begin * bytes, end - begin, w.chunks, w.lines});
   });
   each_unit([&](SoftmaxBlock& b, const int64_t (&at)[K], int64_t chunk, int64_t shared, int worker) {
-    b.max = s.max + worker * kMostLines * bytes, b.sum = s.sum + worker * kMostLines * bytes;
+    b.max = s.max + worker * 3 * kMostLines * bytes, b.sum = s.sum + worker * 3 * kMostLines * bytes;
     pass.ahead(b, walk, lines.step, at, 0, (chunk + 1 < w.chunks ? chunk + 1 : chunk) * kSumChunk);
     if (pass.alike(w.lay, walk, lines.step)) {
       b.max = s.chunk_max + shared, b.sum = s.chunk_sum + shared;
@@ -185,7 +230,17 @@ struct Forward {
   DType acc;
   using Walk = RowWalk<2>;
   using Two = int64_t[2];
+  static constexpr int kStages = 3;
 
+  bool streams(SoftmaxLay lay) const { return lay == SoftmaxLay::columns && d.kind != SoftmaxKind::softmin; }
+  void place_all(SoftmaxBlock& b, const Walk& walk, const Two& step, const Two& at, int64_t lines) const {
+    b.in = place(b, a.x, 0, walk, step, at, lines, 0);
+    b.out = place(b, a.y, 1, walk, step, at, lines, 0);
+  }
+  void step(SoftmaxLay, const SoftmaxBlock* const (&blocks)[3]) const {
+    BARACUDA_ISA_PICK(softmax_streams).forward[is_log(d)][d.dtype](blocks);
+    if (const SoftmaxBlock* b = blocks[1]) join({b->max, b->sum, b->count, 1, b->count});
+  }
   void ahead(SoftmaxBlock& b, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
     const int64_t size = int64_t(byte_size(d.dtype));
     b.next = place(b, a.x, 0, walk, step, at, lines, elements);
@@ -227,7 +282,17 @@ struct Backward {
   DType acc;
   using Walk = RowWalk<3>;
   using Three = int64_t[3];
+  static constexpr int kStages = 2;
 
+  bool streams(SoftmaxLay) const { return true; }
+  void place_all(SoftmaxBlock& b, const Walk& walk, const Three& step, const Three& at, int64_t lines) const {
+    b.in = place(b, a.dy, 0, walk, step, at, lines, 0);
+    b.second = place(b, a.y, 1, walk, step, at, lines, 0);
+    b.out = place(b, a.dx, 2, walk, step, at, lines, 0);
+  }
+  void step(SoftmaxLay lay, const SoftmaxBlock* const (&blocks)[3]) const {
+    BARACUDA_ISA_PICK(softmax_streams).backward[int(lay)][is_log(d)][d.dtype](blocks);
+  }
   void ahead(SoftmaxBlock&, const Walk&, const Three&, const Three&, int64_t, int64_t) const {}
   // dy and y in buffers of the computing type, or where they lie if that is what they are.
   void reload(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Three& step, const Three& at, int64_t lines, int64_t elements) const {

@@ -2,41 +2,16 @@
 // Memory sees sizeof(in) + sizeof(out) bytes per element; the passes make about 30 operations, 18 of them for exp. The
 // gradient loads dy and y, sums and finishes. Sums are those of row_sum.hpp, the same bits for rows and for columns.
 #include "baracuda/host/lane_sum.hpp"
-#include "baracuda/ops/softmax/softmax_cpu.hpp"
-#include "baracuda/ops/softmax/softmax_math.hpp"
+#include "baracuda/ops/softmax/softmax_lanes.hpp"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
-template <class A> using Full = Pack<A, kLanes<A>>;
+using namespace softmax;
+
 template <class A> inline constexpr int kTile = kSoftmaxTile / int(sizeof(A));       // columns
 template <class A> inline constexpr int kTilePacks = kTile<A> / kLanes<A>;
-template <class A> BARACUDA_HD A* buffer_of(const SoftmaxBlock& b, int which, int line) {
-  return static_cast<A*>(b.buffer[which]) + line * b.ld;
-}
-template <class A> BARACUDA_HD A at(const void* p, int64_t i) { return static_cast<const A*>(p)[i]; }
-
-// --- elements between memory and the computing type
-template <class A, class T> BARACUDA_HD A widened(T x) { return A(load<1>(&x).v); }
-template <class A, int N> BARACUDA_HD Pack<A, N> get(const A* p, int count) {
-  return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
-}
-template <class U, class A, int N> BARACUDA_HD void put(U* p, Pack<A, N> v, int count, int64_t step) {
-  if constexpr (std::is_same_v<Acc<U>, A>) {
-    if (step == 1 && count == N) return store<U, N>(p, v);
-    if (step == 1) return store_tail<U, N>(p, v, count & (N - 1));
-    alignas(64) U buffer[N];
-    store<U, N>(buffer, v);
-    for (int k = 0; k < count; ++k) p[k * step] = buffer[k];
-  } else {
-    for (int k = 0; k < count; ++k) p[k * step] = from_double<U>(double(v.lane(k)));
-  }
-}
-template <class T, int N> BARACUDA_HD T top_lane(Pack<T, N> v) {
-  if constexpr (N == 1) return v.v;
-  else return top_lane(larger(v.half(0), v.half(1)));
-}
 
 // --- rows
 template <class T, class A, bool kNegate> void load_rows(const SoftmaxBlock& b) {
@@ -97,14 +72,6 @@ template <class A, bool kPlain> void sum_rows(const SoftmaxBlock& b) {
     });
   }
 }
-template <SoftmaxFinish F, bool kOnce, class V> BARACUDA_HD V finished(V a, V b, V max, V sum, V sign) {
-  if constexpr (F == SoftmaxFinish::value) return kOnce ? a * sum : softmax::value(a, sum, max);
-  else if constexpr (F == SoftmaxFinish::log_value) return softmax::log_value(a, max, sum);
-  else if constexpr (F == SoftmaxFinish::slope) return softmax::slope(a, b, sum, sign);
-  else return softmax::log_slope(a, b, sum);
-}
-template <SoftmaxFinish F> inline constexpr bool kBackward = F == SoftmaxFinish::slope || F == SoftmaxFinish::log_slope;
-
 template <SoftmaxFinish F, bool kOnce, class A, class U> BARACUDA_HD void finish_row(const SoftmaxBlock& b, int c) {
   constexpr int N = kLanes<A>;
   using V = Full<A>;

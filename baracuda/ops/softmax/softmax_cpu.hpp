@@ -9,9 +9,10 @@ namespace baracuda {
 // Up to `count` lines (parallels of the axis) of m <= kSumChunk elements. A is the computing type, float or double. Element r of line c
 // is buffer[c * ld + r] when lines lie as rows, buffer[r * ld + c] as columns. Rows are padded to a multiple of kSoftmaxPad;
 // columns are kSoftmaxTile bytes wide, whatever count is.
-inline constexpr int kSoftmaxTile = 512, kSoftmaxPad = 16;
+inline constexpr int kSoftmaxTile = 128, kSoftmaxPad = 16;
 struct SoftmaxBlock {
   const void* in;              // of the pass: x, dy or y; in and out step by `step` along the axis and `pitch` between lines
+  const void* second;          // of a stream: y, where in is dy
   void* out;
   int64_t step, pitch;
   void* buffer[2];             // A: x and then exp(x - base); backward: dy, y
@@ -46,5 +47,19 @@ struct SoftmaxKernels {
   ByDType<void (*)(const SoftmaxJoin&)> join_sums;  // [A]: the sum of all chunks, in every chunk's place
 };
 BARACUDA_ISA_TABLE(SoftmaxKernels, softmax_kernels)
+
+// Blocks of axes that are one chunk, where all tensors have one dtype, computed in f32, and the same strides: the stages of blocks that
+// follow each other run in one loop, so that memory is read and written while exp is computed. Rows are dense; columns are
+// kSoftmaxStream bytes wide and dense across, and the buffers are as wide. A stage may be absent.
+inline constexpr int kSoftmaxStream = 64;
+using SoftmaxStep = void (*)(const SoftmaxBlock* const (&blocks)[3]);
+struct SoftmaxStreams {
+  // [logarithm][dtype], columns: finishes blocks[0], whose buffer[0] is blocks[2]'s too, takes the exps and sums of blocks[1] and the
+  // maxima of blocks[2].
+  ByDType<SoftmaxStep> forward[2];
+  // [lay][logarithm][dtype]: finishes blocks[0], sums blocks[1]; both have the buffers.
+  ByDType<SoftmaxStep> backward[int(SoftmaxLay::count)][2];
+};
+BARACUDA_ISA_TABLE(SoftmaxStreams, softmax_streams)
 
 }  // namespace baracuda

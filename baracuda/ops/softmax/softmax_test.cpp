@@ -271,19 +271,20 @@ TEST(Softmax, InPlaceAndBroadcast) {
 }
 // Written past the caches, unless they are the input: the same bits, also where rows do not begin at cache lines.
 TEST(Softmax, LargerThanTheCaches) {
-  const Shape shape{1600, 4099};
-  const size_t bytes = size_t(shape.numel()) * 4;
-  const Large x(DType::f32, shape), y(DType::f32, shape), dx(DType::f32, shape, 1), same(DType::f32, shape);
-  ASSERT_GE(int64_t(bytes), kPastCaches);
-  for (int64_t axis : {0, 1}) {
-    const SoftmaxDescriptor d{SoftmaxKind::softmax, DType::f32, shape, axis};
-    std::memcpy(same.view().data, x.view().data, bytes);
-    ASSERT_OK(run_plan<Softmax>(d, {x, y}));
-    ASSERT_OK(run_plan<Softmax>(d, {same, same}));
-    EXPECT_TRUE(same.same_bits(y));
-    ASSERT_OK(run_plan<SoftmaxBackward>(d, {x, y, dx}));
-    ASSERT_OK(run_plan<SoftmaxBackward>(d, {x, same, same}));
-    EXPECT_TRUE(same.same_bits(dx));
+  for (const auto& [t, shape] : {std::pair<DType, Shape>{DType::f32, {1600, 4099}}, {DType::f32, {1601, 4096}}, {DType::bf16, {3100, 4128}}}) {
+    const size_t bytes = size_t(shape.numel()) * byte_size(t);
+    const Large x(t, shape), y(t, shape), dx(t, shape, 1), same(t, shape);
+    ASSERT_GE(int64_t(bytes), kPastCaches);
+    for (int64_t axis : {0, 1}) {
+      const SoftmaxDescriptor d{axis ? SoftmaxKind::softmax : SoftmaxKind::log_softmax, t, shape, axis};
+      std::memcpy(same.view().data, x.view().data, bytes);
+      ASSERT_OK(run_plan<Softmax>(d, {x, y}));
+      ASSERT_OK(run_plan<Softmax>(d, {same, same}));
+      EXPECT_TRUE(same.same_bits(y));
+      ASSERT_OK(run_plan<SoftmaxBackward>(d, {x, y, dx}));
+      ASSERT_OK(run_plan<SoftmaxBackward>(d, {x, same, same}));
+      EXPECT_TRUE(same.same_bits(dx));
+    }
   }
 }
 TEST(Softmax, EmptyAndScalar) {
@@ -321,7 +322,9 @@ TEST(Softmax, GradientIsTheDerivative) {
 TEST(Softmax, ContractAndRepeatedBits) {
   for (const SoftmaxDescriptor& d : {SoftmaxDescriptor{SoftmaxKind::softmax, DType::bf16, {30, 100}, 1}, {SoftmaxKind::log_softmax, DType::f32, {7, 9000}, 1},
                                      {SoftmaxKind::softmin, DType::f32, {4500, 70}, 0}, {SoftmaxKind::softmax, DType::f16, {5, 40, 33}, 1, DType::f32},
-                                     {SoftmaxKind::log_softmax, DType::f64, {1, 200000}, 1}, {SoftmaxKind::safe_softmax, DType::bf16, {500, 3}, -1}}) {
+                                     {SoftmaxKind::log_softmax, DType::f64, {1, 200000}, 1}, {SoftmaxKind::safe_softmax, DType::bf16, {500, 3}, -1},
+                                     {SoftmaxKind::softmax, DType::f32, {70, 1500}, 0}, {SoftmaxKind::log_softmax, DType::bf16, {3, 90, 1003}, 1},
+                                     {SoftmaxKind::log_softmax, DType::f16, {900, 77}, 1}}) {
     const DType out = d.out_dtype.value_or(d.dtype);
     const Tensor x = Tensor::normal(d.dtype, d.shape, 1), dy = Tensor::normal(out, d.shape, 2), y0 = Tensor::uniform(out, d.shape, 3, -3, 0);
     Tensor y(out, d.shape), dx(d.dtype, d.shape);
