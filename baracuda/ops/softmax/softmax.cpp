@@ -45,7 +45,7 @@ struct Scratch {
   int64_t size;
   Scratch(const SoftmaxDescriptor& d, Carver& c, int buffers) {
     const int64_t n = extent_of(d), lines = n ? d.shape.numel() / n : 0, bytes = int64_t(byte_size(computing(d)));
-    const int64_t across = std::max(tile(d), 2 * kSoftmaxStream / int64_t(byte_size(d.dtype)));
+    const int64_t across = std::max<int64_t>(tile(d), 2 * kSoftmaxStream);
     size = std::max({kBlock, std::min<int64_t>(n, kSumChunk) * across, n <= whole_line(d) ? padded(n) : 0});
     for (int k = 0; k < 2; ++k)
       buffer[k] = k < buffers ? static_cast<char*>(c.take_bytes(k ? "second block" : "block", size * c.threads(), size_t(bytes))) : nullptr;
@@ -104,7 +104,7 @@ template <int K> bool streams(const SoftmaxDescriptor& d, const Lines<K>& lines,
   for (int k = 0; k < K; ++k)
     if (lines.step[k] != lines.step[0] || walk.pitch(k) != walk.pitch(0)) return false;
   if (w.lay == SoftmaxLay::rows) return lines.step[0] == 1;
-  return walk.pitch(0) == 1 && walk.outer.inner >= kSoftmaxStream / int64_t(byte_size(d.dtype));
+  return walk.pitch(0) == 1 && walk.outer.inner >= kSoftmaxStream;
 }
 // Pass: load(block) of one chunk up to its sum, join, finish(block). Blocks know their offsets by `at`.
 template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<K>& lines, const Scratch& s, const Pass& pass, int threads) {
@@ -140,7 +140,7 @@ template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<
   };
   if (streams(d, lines, walk, w) && pass.streams(w.lay)) {
     const bool columns = w.lay == SoftmaxLay::columns;
-    const int64_t most = columns ? kSoftmaxStream / int64_t(byte_size(d.dtype)) : w.most;
+    const int64_t most = columns ? kSoftmaxStream : w.most;
     const int64_t share = (w.lines / (8 * std::max(threads, 1)) + most - 1) / most * most;
     parallel_for(w.lines, std::max(16 * most, share), threads, [&](int64_t begin, int64_t end, int worker) {
       SoftmaxBlock ring[3];

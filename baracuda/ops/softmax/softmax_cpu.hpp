@@ -50,8 +50,8 @@ BARACUDA_ISA_TABLE(SoftmaxKernels, softmax_kernels)
 
 // Blocks of axes that are one chunk, where all tensors have one dtype, computed in f32, and the same strides: the stages of blocks that
 // follow each other run in one loop, so that memory is read and written while exp is computed. Rows are dense; columns are
-// kSoftmaxStream bytes wide and dense across, and the buffers are as wide. A stage may be absent.
-inline constexpr int kSoftmaxStream = 64;
+// kSoftmaxStream wide and dense across, and the buffers are as wide. A stage may be absent.
+inline constexpr int kSoftmaxStream = 32;
 using SoftmaxStep = void (*)(const SoftmaxBlock* const (&blocks)[3]);
 struct SoftmaxStreams {
   // [logarithm][dtype], columns: finishes blocks[0], whose buffer[0] is blocks[2]'s too, takes the exps and sums of blocks[1] and the

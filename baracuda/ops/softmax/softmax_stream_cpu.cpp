@@ -97,10 +97,12 @@ template <class T, bool kLog> void backward_rows(Blocks b) {
 }
 
 // --- columns
-template <class T> inline constexpr int kWide = kSoftmaxStream / int(sizeof(T));
-template <class T> inline constexpr int kPacks = kWide<T> / N;
+constexpr int W = kSoftmaxStream, P = W / N;
 constexpr int kAhead = 24;  // rows that are fetched ahead into the second-level cache
 
+template <class T> BARACUDA_HD void fetch(const T* p) {
+  for (int i = 0; i < W; i += 64 / int(sizeof(T))) __builtin_prefetch(p + i, 0, 2);
+}
 BARACUDA_HD void clear(float* lane, int m, int wide) {
   for (int i = 0; i < (m < kSumLanes ? m : kSumLanes) * wide; i += N) store<float, N>(lane + i, V(-0.0));
 }
@@ -113,11 +115,10 @@ BARACUDA_HD void fold(float* lane, int m, int wide, void* sum) {
   for (int j = 0; j < wide; j += N) store<float, N>(static_cast<float*>(sum) + j, load<N>(lane + j));
 }
 template <class T> BARACUDA_HD bool lines_past(const SoftmaxBlock& b) {
-  return b.past && (uintptr_t(b.out) | uintptr_t(b.step) * sizeof(T)) % kSoftmaxStream == 0;
+  return b.past && (uintptr_t(b.out) | uintptr_t(b.step) * sizeof(T)) % 64 == 0;
 }
 template <class T, bool kLog, bool kBefore, bool kNow, bool kAfter, bool kOnce = true> void forward_tile(Blocks b) {
   constexpr SoftmaxFinish F = kLog ? SoftmaxFinish::log_value : SoftmaxFinish::value;
-  constexpr int W = kWide<T>, P = kPacks<T>;
   const SoftmaxBlock &before = *b[kBefore ? 0 : kNow ? 1 : 2], &now = *b[kNow ? 1 : kBefore ? 0 : 2], &after = *b[kAfter ? 2 : kNow ? 1 : 0];
   V sum[P], max[P], base[P], top[P];
   for (int k = 0; k < P; ++k) {
@@ -133,7 +134,7 @@ template <class T, bool kLog, bool kBefore, bool kNow, bool kAfter, bool kOnce =
     const T* const x = static_cast<const T*>(after.in) + r * after.step;
     T* const y = static_cast<T*>(before.out) + r * before.step;
     if constexpr (kAfter)
-      if (r + kAhead < after.m) __builtin_prefetch(x + kAhead * after.step, 0, 2);
+      if (r + kAhead < after.m) fetch(x + kAhead * after.step);
     for (int k = 0; k < P; ++k) {
       float *const s = shared + r * W + k * N, *const e = own + r * W + k * N, *const l = lane + r % kSumLanes * W + k * N;
       if constexpr (kBefore) {
@@ -159,7 +160,7 @@ template <class T, bool kLog, bool kBefore, bool kNow, bool kAfter, bool kOnce =
 }
 template <class T, bool kLog> void forward_columns(Blocks b) {
   bool once = true;
-  for (int j = 0; !kLog && b[0] && j < kWide<T>; ++j) once = once && at<float>(b[0]->max, j) == 1;
+  for (int j = 0; !kLog && b[0] && j < W; ++j) once = once && at<float>(b[0]->max, j) == 1;
   if (b[0] && b[1] && b[2] && once) return forward_tile<T, kLog, true, true, true>(b);
   if (b[0]) once ? forward_tile<T, kLog, true, false, false>(b) : forward_tile<T, kLog, true, false, false, false>(b);
   if (b[1]) forward_tile<T, kLog, false, true, false>(b);
@@ -167,7 +168,6 @@ template <class T, bool kLog> void forward_columns(Blocks b) {
 }
 template <class T, bool kLog, bool kBefore, bool kNow> void backward_tile(Blocks b) {
   constexpr SoftmaxFinish F = kLog ? SoftmaxFinish::log_slope : SoftmaxFinish::slope;
-  constexpr int W = kWide<T>, P = kPacks<T>;
   const SoftmaxBlock &before = *b[kBefore ? 0 : 1], &now = *b[kNow ? 1 : 0];
   V dot[P];
   for (int k = 0; k < P; ++k) dot[k] = kBefore ? V(load<N>(static_cast<const float*>(before.sum) + k * N)) : V(0);
@@ -180,7 +180,7 @@ template <class T, bool kLog, bool kBefore, bool kNow> void backward_tile(Blocks
     const T *const dy = static_cast<const T*>(now.in) + r * now.step, *const y = static_cast<const T*>(now.second) + r * now.step;
     T* const dx = static_cast<T*>(before.out) + r * before.step;
     if constexpr (kNow)
-      if (r + kAhead < now.m) __builtin_prefetch(dy + kAhead * now.step, 0, 2), __builtin_prefetch(y + kAhead * now.step, 0, 2);
+      if (r + kAhead < now.m) fetch(dy + kAhead * now.step), fetch(y + kAhead * now.step);
     for (int k = 0; k < P; ++k) {
       float *const s = first + r * W + k * N, *const t = second + r * W + k * N, *const l = lane + r % kSumLanes * W + k * N;
       if constexpr (kBefore) {
