@@ -2,10 +2,9 @@
 // repeats and thread counts, rows that do not depend on the rows around them, inputs left alone, nothing written elsewhere,
 // a workspace that is too small or memory that is not aligned refused.
 #include <gtest/gtest.h>
-#include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
-#include "baracuda/testing/tensor.hpp"
 #include "tests/fuzz/drawn.hpp"
 
 namespace baracuda {
@@ -13,6 +12,7 @@ namespace {
 
 using fuzz::Drawn;
 using fuzz::DrawRules;
+using fuzz::same_element;
 
 // Where the rows of an op are: fields with # for their number and $ for the dtype. A tensor whose shape depends on # is cut
 // there, any other is the same for every row. An op whose results have no rows stands here without #. Every value of a field
@@ -295,15 +295,6 @@ template <class F> bool for_each_part(const TensorView& whole, const TensorView&
   for (int64_t o = 0; o < whole.shape.product(0, axis); ++o)
     f((o * whole.shape[axis] + from) * inner, o * part.shape[axis] * inner, part.shape[axis] * inner);
   return true;
-}
-// The same bits, or NaN both.
-bool same_element(DType t, const char* a, const char* b) {
-  if (std::memcmp(a, b, byte_size(t)) == 0) return true;
-  if (is_complex(t)) {
-    const DType part = counterpart(t);
-    return same_element(part, a, b) && same_element(part, a + byte_size(part), b + byte_size(part));
-  }
-  return (t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64) && std::isnan(testing::read_element(t, a)) && std::isnan(testing::read_element(t, b));
 }
 // Rows [first, first + count) of the whole alone. How many output tensors had rows to compare.
 int audit_part(const std::string& problem, const Batch& b, const std::vector<Drawn>& whole, int64_t first, int64_t count) {

@@ -86,6 +86,18 @@ Status expect_shape(std::string_view op, std::string_view field, const Shape& sh
 // What holds for any argument of any op: presence, device, rank of the strides, alignment, no output whose elements
 // share memory through a zero stride.
 Status check_argument(std::string_view op, std::string_view arg, const TensorView& v, Role role, Device device);
+// The tensors of one argument of a call: one, or those of a list.
+struct ArgTensors {
+  std::string_view name;
+  const TensorView* views;
+  size_t count;
+  bool written, list;
+};
+// Whether the op allows that `out` is the memory of `in`, with the same shape, strides and size of an element.
+using InPlace = bool (*)(const void* desc, std::string_view out, std::string_view in);
+// No tensor that is written shares memory with another one, unless it is that tensor and in_place (null: nothing is) allows it.
+// Tensors that are interleaved without sharing an element are apart.
+Status check_apart(std::string_view op, std::span<const ArgTensors> all, InPlace in_place, const void* desc);
 Status check_workspace(std::string_view op, std::string_view kernel, Workspace w, uint64_t needed);
 // The view's memory as [rows, n] with one row pitch: the last axis dense, the others one arithmetic progression (which
 // every contiguous tensor and every slice of columns is). False where strides do not allow it.

@@ -12,9 +12,11 @@
 //   name, category, summary            std::string_view
 //   Descriptor, Args                   aggregates with fields() / args()
 //   validate(Descriptor) -> Status     everything that can be known before there is data
-//   check(Descriptor, Args) -> Status  shapes and dtypes of the arguments; presence, device and alignment come before
+//   check(Descriptor, Args) -> Status  shapes and dtypes of the arguments; presence, device and alignment come before, that
+//                                      nothing written overlaps anything after
 //   kernels() -> span<const Kernel<Op>>    CPU rows, best first; the CUDA half brings its own list
-// and optionally aux_dtype, layout, epilogue of a Descriptor, for the sku, and flops, for benchmarks.
+// and optionally aux_dtype, layout, epilogue of a Descriptor, for the sku, flops, for benchmarks, and
+//   in_place(Descriptor, out, in) -> bool    whether the argument `out` may be the argument `in`; without it nothing is in place
 #include <mutex>
 #include <span>
 #include <unordered_map>
@@ -81,7 +83,8 @@ template <class Op> class Plan {
     Status s;
     std::apply([&](const auto&... each) { (void)((s = check_one(each, args), s.ok()) && ...); }, Args::args());
     if (!s.ok()) return s;
-    return Op::check(desc_, args);
+    BARACUDA_TRY(Op::check(desc_, args));
+    return check_apart(args);
   }
   Status run(const Stream& stream, Workspace workspace, const Args& args) const {
     if (stream.device != device_)
@@ -190,6 +193,20 @@ template <class Op> class Plan {
   template <class T> Status check_one(const ArgField<Args, T>& f, const Args& args) const {
     if constexpr (std::is_same_v<T, TensorView>) return check_argument(Op::name, f.name, args.*f.member, f.role, device_);
     else return {};
+  }
+  Status check_apart(const Args& args) const {
+    ArgTensors all[std::tuple_size_v<decltype(Args::args())>];
+    size_t n = 0;
+    const auto add = [&]<class T>(const ArgField<Args, T>& f) {
+      const T& arg = args.*f.member;
+      if constexpr (std::is_same_v<T, TensorView>) { if (!arg.absent()) all[n++] = {f.name, &arg, 1, written(f.role), false}; }
+      else if constexpr (!std::is_arithmetic_v<T>) all[n++] = {f.name, arg.data(), arg.size(), written(f.role), true};
+    };
+    std::apply([&](const auto&... each) { (add(each), ...); }, Args::args());
+    InPlace in_place = nullptr;
+    if constexpr (requires(std::string_view name) { Op::in_place(desc_, name, name); })
+      in_place = [](const void* d, std::string_view out, std::string_view in) { return Op::in_place(*static_cast<const Descriptor*>(d), out, in); };
+    return baracuda::check_apart(Op::name, {all, n}, in_place, &desc_);
   }
 
   Descriptor desc_;

@@ -52,6 +52,9 @@ struct TensorView {
 // Lowest and highest element that a view touches, relative to data, in elements; {0, -1} for an empty view.
 struct Extent { int64_t low, high; };
 Extent extent(const TensorView& v);
+// Whether an element of a and one of b have a byte in common, whatever the strides; also true where strides are so entangled that
+// 2^14 steps of the search do not tell.
+bool share_memory(const TensorView& a, const TensorView& b);
 
 // The typed layer for C++ callers: a dtype mistake does not compile.
 template <class T> struct TensorRef : TensorView {

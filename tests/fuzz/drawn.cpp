@@ -1,5 +1,6 @@
 #include "drawn.hpp"
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include "baracuda/testing/tensor.hpp"
@@ -114,6 +115,14 @@ std::vector<ArgValue> values(const std::vector<Drawn>& drawn) {
   for (const Drawn& d : drawn)
     if (d.given) list.push_back({d.info.name, d.views, {}});
   return list;
+}
+bool same_element(DType t, const char* a, const char* b) {
+  if (std::memcmp(a, b, byte_size(t)) == 0) return true;
+  if (is_complex(t)) {
+    const DType part = counterpart(t);
+    return same_element(part, a, b) && same_element(part, a + byte_size(part), b + byte_size(part));
+  }
+  return (t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64) && std::isnan(testing::read_element(t, a)) && std::isnan(testing::read_element(t, b));
 }
 
 }  // namespace baracuda::fuzz

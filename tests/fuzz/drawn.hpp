@@ -49,5 +49,7 @@ struct DrawRules {
 std::optional<std::vector<Drawn>> draw_arguments(const AnyPlan& plan, Random& r, const DrawRules& rules);
 // Those that are given, as a caller passes them.
 std::vector<ArgValue> values(const std::vector<Drawn>& drawn);
+// The same bits, or NaN both.
+bool same_element(DType t, const char* a, const char* b);
 
 }  // namespace baracuda::fuzz

@@ -2,7 +2,7 @@
 // Moving elements: cast to another dtype, strided copy, fill.
 //
 // Shapes: x and y have `shape`; any strides, also negative; zero for inputs. Cast and copy may be in place where the
-// element size, data and strides are equal; any other overlap of dense tensors is refused.
+// element size, data and strides are equal.
 // Workspace: none. Guarantee: deterministic, batch invariant, the same bits everywhere.
 #include <span>
 #include "baracuda/core/plan.hpp"
@@ -40,6 +40,7 @@ struct Cast {
   static DType aux_dtype(const Descriptor& d) { return d.to; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<Cast>> kernels();
 };
 using CastPlan = Plan<Cast>;
@@ -61,6 +62,7 @@ struct Copy {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<Copy>> kernels();
 };
 using CopyPlan = Plan<Copy>;

@@ -12,7 +12,7 @@
 // negative exponent is cut to 0 unless |a| = 1.
 // Strides: any, also negative; zero for inputs (broadcast views). Shapes broadcast as numpy does; gradients of broadcast
 // operands are sums over the broadcast axes. In place: an output may be one of the inputs where data, strides and the size of
-// an element are equal (unary, and the others for equal shapes); any other overlap of dense tensors is refused.
+// an element are equal; a gradient only where no operand is broadcast, since sums take several passes.
 // Numerics: computed in f32 (f64 for f64) and rounded once; error bounds per kind in elementwise.md. NaN in gives NaN out, also
 // through relu, abs, clamp, sign, maximum and minimum (pow: IEEE, pow(NaN, 0) = pow(1, NaN) = 1; hypot(inf, NaN) = inf; step
 // gives 0, nan_to_num alpha; fmax and fmin return the other operand; comparisons are false, ne true). Sums of broadcast
@@ -105,6 +105,7 @@ struct Unary {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view, std::string_view) { return true; }
   static std::span<const Kernel<Unary>> kernels();
 };
 using UnaryPlan = Plan<Unary>;
@@ -122,6 +123,7 @@ struct UnaryBackward {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view, std::string_view) { return true; }
   static std::span<const Kernel<UnaryBackward>> kernels();
 };
 using UnaryBackwardPlan = Plan<UnaryBackward>;
@@ -137,6 +139,7 @@ struct Binary {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view, std::string_view) { return true; }
   static std::span<const Kernel<Binary>> kernels();
 };
 using BinaryPlan = Plan<Binary>;
@@ -156,6 +159,7 @@ struct BinaryBackward {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor& d, std::string_view, std::string_view) { return d.a == d.b; }
   static std::span<const Kernel<BinaryBackward>> kernels();
 };
 using BinaryBackwardPlan = Plan<BinaryBackward>;
@@ -171,6 +175,7 @@ struct Ternary {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view, std::string_view) { return true; }
   static std::span<const Kernel<Ternary>> kernels();
 };
 using TernaryPlan = Plan<Ternary>;
@@ -190,6 +195,7 @@ struct TernaryBackward {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor& d, std::string_view, std::string_view) { return d.a == d.b && d.b == d.c; }
   static std::span<const Kernel<TernaryBackward>> kernels();
 };
 using TernaryBackwardPlan = Plan<TernaryBackward>;

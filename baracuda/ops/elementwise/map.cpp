@@ -166,11 +166,4 @@ void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const
   });
 }
 
-bool overlaps(const TensorView& a, const TensorView& b) {
-  if (a.absent() || b.absent() || a.numel() <= 0 || b.numel() <= 0 || !a.contiguous() || !b.contiguous()) return false;
-  if (a.data == b.data && a.shape == b.shape && byte_size(a.dtype) == byte_size(b.dtype)) return false;
-  const char *p = a.as<char>(), *q = b.as<char>();
-  return p < q + b.numel() * int64_t(byte_size(b.dtype)) && q < p + a.numel() * int64_t(byte_size(a.dtype));
-}
-
 }  // namespace baracuda

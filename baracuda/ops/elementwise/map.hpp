@@ -56,7 +56,4 @@ struct MapWalk {
 void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const MapOperand> out, const MapKernel& run,
              const double* parameters, int threads);
 
-// Two dense tensors share memory without being the same tensor.
-bool overlaps(const TensorView& a, const TensorView& b);
-
 }  // namespace baracuda

@@ -3,8 +3,8 @@
 // 2020). A packed [.., 2 n] tensor is served by two views of it. torch's glu(x) is gate = second half, up = first half.
 //
 // Shapes: gate, up, y and their gradients all have `shape`; any strides, also zero for inputs. Dtypes: f16 bf16 f32 f64.
-// In place: y may be gate or up, dgate and dup may be gate and up, where the strides are equal; partial overlap is not
-// allowed. Extremes: silu and sigmoid neither overflow nor lose the tail (exp(-|x|)); NaN in either input gives NaN.
+// In place: y may be gate or up, dgate and dup may be gate and up, where the strides are equal.
+// Extremes: silu and sigmoid neither overflow nor lose the tail (exp(-|x|)); NaN in either input gives NaN.
 // Numerics: computed in f32 (f64 for f64), rounded once. Workspace: none. Guarantee: deterministic, batch invariant.
 #include <span>
 #include "baracuda/core/plan.hpp"
@@ -42,6 +42,7 @@ struct Gated {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && (in == "gate" || in == "up"); }
   static std::span<const Kernel<Gated>> kernels();
 };
 using GatedPlan = Plan<Gated>;
@@ -59,6 +60,7 @@ struct GatedBackward {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return in != "dy" && (out == "dgate" || out == "dup"); }
   static std::span<const Kernel<GatedBackward>> kernels();
 };
 using GatedBackwardPlan = Plan<GatedBackward>;

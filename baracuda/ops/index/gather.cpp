@@ -67,7 +67,7 @@ template <class Op> Status run_gather(const Launch<Op>& l) {
 }
 template <class Op> Status check_gather(const typename Op::Descriptor& d, const typename Op::Args& a) {
   BARACUDA_TRY((check_pair<Op>(d.dtype, "x", a.x, d.shape, "y", a.y, places_of(d).walk)));
-  return check_lists(Op::name, d, a.indices, a.y, "y");
+  return check_lists(Op::name, d, a.indices, a.y.device);
 }
 
 }  // namespace

@@ -183,6 +183,7 @@ struct Scatter {
   static DType aux_dtype(const Descriptor& d) { return d.index_dtype; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<Scatter>> kernels();
 };
 using ScatterPlan = Plan<Scatter>;
@@ -238,6 +239,7 @@ struct IndexPut {
   static DType aux_dtype(const Descriptor& d) { return d.index_dtype; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<IndexPut>> kernels();
 };
 using IndexPutPlan = Plan<IndexPut>;

@@ -130,17 +130,16 @@ template <class D> Status validate_scatter(std::string_view op, const D& d) {
     return invalid(op, text("alpha ", d.alpha, " must be an integer of 64 bits for ", d.dtype));
   return {};
 }
-template <class D, class A> Status check_lists(std::string_view op, const D& d, const A& indices, const TensorView& out, std::string_view out_name) {
+template <class D, class A> Status check_lists(std::string_view op, const D& d, const A& indices, Device device) {
   if constexpr (kAlongAxis<D>) {
-    BARACUDA_TRY(expect(op, "indices", indices, d.index_dtype, d.indices));
-    return expect_apart(op, out_name, indices, out, false);
+    return expect(op, "indices", indices, d.index_dtype, d.indices);
   } else {
     if (int64_t(indices.size()) != d.axes.rank)
       return unexpected(op, "indices", d.index_dtype, d.indices, text("has ", indices.size(), " tensors for ", d.axes.rank, " axes"));
     for (size_t k = 0; k < indices.size(); ++k) {
       const TensorView& v = indices[k];
       const std::string who = text("indices[", k, "]");
-      BARACUDA_TRY(check_argument(op, who, v, Role::in, out.device));
+      BARACUDA_TRY(check_argument(op, who, v, Role::in, device));
       if (v.dtype != d.index_dtype) return unexpected(op, who, d.index_dtype, d.indices, text("has dtype ", v.dtype, ", expected ", d.index_dtype));
       bool fits = v.shape.rank <= d.indices.rank;
       for (int i = 0; fits && i < v.shape.rank; ++i) {
@@ -148,7 +147,6 @@ template <class D, class A> Status check_lists(std::string_view op, const D& d, 
         fits = v.shape[i] == n || v.shape[i] == 1;
       }
       if (!fits) return unexpected(op, who, d.index_dtype, d.indices, text("has shape ", v.shape, ", which does not broadcast to ", d.indices));
-      BARACUDA_TRY(expect_apart(op, out_name, v, out, false));
     }
     return {};
   }

@@ -53,6 +53,7 @@ struct CrossEntropy {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor& d, std::string_view out, std::string_view in) { return d.in_place && out == "dlogits" && in == "logits"; }
   static std::span<const Kernel<CrossEntropy>> kernels();
   static DType aux_dtype(const Descriptor& d) { return d.target_dtype; }
   static std::string_view epilogue(const Descriptor& d) { return enum_name(d.reduction); }
@@ -77,6 +78,7 @@ struct CrossEntropyBackward {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor& d, std::string_view out, std::string_view in) { return d.in_place && out == "dlogits" && in == "logits"; }
   static std::span<const Kernel<CrossEntropyBackward>> kernels();
   static DType aux_dtype(const Descriptor& d) { return d.target_dtype; }
   static std::string_view epilogue(const Descriptor& d) { return enum_name(d.reduction); }

@@ -175,8 +175,8 @@ TEST(CrossEntropy, case_ce_inplace_logits) {
   const Tensor target = target_tensor({1, 36, -100, 0});
   const Outputs want = run_all(d, logits, target, {}, {});  // leaves logits as they are
   Tensor loss(DType::f32, {1});
-  expect_refused(run_plan<CrossEntropy>(d, {logits, target, {}, {}, loss, {}, {}, logits}), Code::invalid_problem, {"dlogits is logits", "in_place"});
-  expect_refused(run_plan<CrossEntropyBackward>(d, {logits, target, {}, {}, {}, logits}), Code::invalid_problem, {"dlogits is logits", "in_place"});
+  expect_refused(run_plan<CrossEntropy>(d, {logits, target, {}, {}, loss, {}, {}, logits}), Code::invalid_problem, {"dlogits overlaps logits", "in_place"});
+  expect_refused(run_plan<CrossEntropyBackward>(d, {logits, target, {}, {}, {}, logits}), Code::invalid_problem, {"dlogits overlaps logits", "in_place"});
   d.in_place = true;
   Tensor back(DType::f32, {4, 37}, logits.values());
   ASSERT_OK(run_plan<CrossEntropyBackward>(d, {back, target, {}, {}, {}, back}));

@@ -31,21 +31,6 @@ Status check_loss(std::string_view op, const LossOptions& o, const TensorView& t
   return {};
 }
 
-bool overlap(const TensorView& a, const TensorView& b) {
-  if (a.numel() <= 0 || b.numel() <= 0) return false;
-  const Extent ea = extent(a), eb = extent(b);
-  const int64_t sa = int64_t(byte_size(a.dtype)), sb = int64_t(byte_size(b.dtype));
-  const int64_t pa = int64_t(uintptr_t(a.data)), pb = int64_t(uintptr_t(b.data));
-  if (pa + (ea.high + 1) * sa <= pb + eb.low * sb || pb + (eb.high + 1) * sb <= pa + ea.low * sa) return false;
-  // Columns of one wider matrix: the same pitch, and windows that do not meet within it.
-  const int64_t pitch = a.row_stride() * sa;
-  if (pitch != 0 && pitch == b.row_stride() * sb) {
-    const int64_t step = pitch < 0 ? -pitch : pitch, shift = ((pb - pa) % step + step) % step;
-    if (shift >= a.shape.last() * sa && shift + b.shape.last() * sb <= step) return false;
-  }
-  return true;
-}
-
 LossTokens::LossTokens(const LossOptions& o, const TensorView& target, const TensorView& weights, const TensorView& dloss, double scale)
     : o_(o), target_(target), weights_(weights), dloss_(dloss), scale_(scale) {
   double denominator = 0;

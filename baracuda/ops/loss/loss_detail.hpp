@@ -26,8 +26,6 @@ inline Shape loss_shape(Reduction r, int64_t tokens) { return r == Reduction::no
 Status expect_matrix(std::string_view op, std::string_view arg, const TensorView& v, DType dtype, int64_t rows, int64_t n);
 // The tensors that every cross entropy has; absent optional ones pass.
 Status check_loss(std::string_view op, const LossOptions& o, const TensorView& target, const TensorView& weights, const TensorView& dloss);
-// Whether two matrices with dense rows share an element.
-bool overlap(const TensorView& a, const TensorView& b);
 
 // Offset in elements of the i-th element in row-major order.
 inline int64_t element_offset(const TensorView& v, int64_t i) {

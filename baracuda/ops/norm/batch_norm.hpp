@@ -49,6 +49,7 @@ struct BatchNorm {
   static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<BatchNorm>> kernels();
 };
 using BatchNormPlan = Plan<BatchNorm>;
@@ -69,6 +70,7 @@ struct BatchNormBackward {
   static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && (in == "dy" || in == "x"); }
   static std::span<const Kernel<BatchNormBackward>> kernels();
 };
 using BatchNormBackwardPlan = Plan<BatchNormBackward>;
@@ -87,6 +89,7 @@ struct BatchNormInference {
   static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<BatchNormInference>> kernels();
 };
 using BatchNormInferencePlan = Plan<BatchNormInference>;
@@ -107,6 +110,7 @@ struct BatchNormInferenceBackward {
   static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && (in == "dy" || in == "x"); }
   static std::span<const Kernel<BatchNormInferenceBackward>> kernels();
 };
 using BatchNormInferenceBackwardPlan = Plan<BatchNormInferenceBackward>;

@@ -46,6 +46,7 @@ struct LayerNorm {
   static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<LayerNorm>> kernels();
 };
 using LayerNormPlan = Plan<LayerNorm>;
@@ -66,6 +67,7 @@ struct LayerNormBackward {
   static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && (in == "dy" || in == "x"); }
   static std::span<const Kernel<LayerNormBackward>> kernels();
 };
 using LayerNormBackwardPlan = Plan<LayerNormBackward>;

@@ -11,7 +11,7 @@
 // is dtype or f32. Strides: the last axis dense, the others any, also zero and negative; weight any. Empty shapes are
 // served; with no rows dweight is 0.
 // In place: y may be x or residual, residual_out may be x or residual, dx may be any of the backward's inputs of that
-// shape (same strides); y and residual_out must differ. Partial overlap is not allowed.
+// shape (same strides); y and residual_out must differ.
 // Numerics: f32 throughout (f64 for f64). A row's sums add eight products in f32 per lane, fold the lanes, and go on in f64,
 // so length costs no accuracy; a sum of squares out of f32's range is made again in f64 (out of f64's: scaled), so it neither
 // overflows nor vanishes. rstd is infinite only with eps = 0 and an rms below 2^-128 (2^-1024 for f64). NaN in a row makes
@@ -60,6 +60,7 @@ struct RmsNorm {
   static DType aux_dtype(const Descriptor& d) { return d.weight == NormWeight::none ? d.dtype : d.weight_dtype.value_or(d.dtype); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return (out == "y" || out == "residual_out") && (in == "x" || in == "residual"); }
   static std::span<const Kernel<RmsNorm>> kernels();
 };
 using RmsNormPlan = Plan<RmsNorm>;
@@ -83,6 +84,7 @@ struct RmsNormBackward {
   static DType aux_dtype(const Descriptor& d) { return RmsNorm::aux_dtype(d); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && (in == "dy" || in == "x" || in == "dresidual_out"); }
   static std::span<const Kernel<RmsNormBackward>> kernels();
 };
 using RmsNormBackwardPlan = Plan<RmsNormBackward>;

@@ -58,6 +58,7 @@ struct Rope {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<Rope>> kernels();
 };
 using RopePlan = Plan<Rope>;
@@ -75,6 +76,7 @@ struct RopeBackward {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && in == "dy"; }
   static std::span<const Kernel<RopeBackward>> kernels();
 };
 using RopeBackwardPlan = Plan<RopeBackward>;

@@ -10,7 +10,7 @@
 // it; a group of group_size neighbours of the last axis: shape with it divided by group_size. scale is f32 (f64 for f64), zero_point
 // is i32 of the same shape. Without a zero_point tensor it is the descriptor's. By tensor, the scale may be the descriptor's too.
 // Shapes: x, y, dy, dx have `shape` (by group: rank at most 7). Any strides, zero ones for inputs. Dtypes: values f16 bf16 f32 f64; codes i8
-// or u8. In place: fake_quantize's y may be x, a gradient's dx may be dy or x of the same dtype (same strides); partial overlap is not allowed.
+// or u8. In place: fake_quantize's y may be x, a gradient's dx may be dy or x of the same dtype (same strides).
 // Values: x / scale beyond the codes saturates, infinities too; NaN gives the zero point. A zero point beyond [qmin, qmax] counts as
 // the nearest of these. A host scale that is not finite and positive is refused; a scale in a tensor that is not makes codes the zero
 // point, values 0 and gradients 0. Codes and values are never NaN (values may overflow to infinity in dtype).
@@ -93,6 +93,7 @@ struct FakeQuantize {
   static DType aux_dtype(const Descriptor& d) { return d.qdtype; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<FakeQuantize>> kernels();
 };
 using FakeQuantizePlan = Plan<FakeQuantize>;
@@ -119,6 +120,7 @@ struct QuantizeBackward {
   static DType aux_dtype(const Descriptor& d) { return d.qdtype; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && (in == "dy" || in == "x"); }
   static std::span<const Kernel<QuantizeBackward>> kernels();
 };
 using QuantizeBackwardPlan = Plan<QuantizeBackward>;
@@ -138,6 +140,7 @@ struct DequantizeBackward {
   static DType aux_dtype(const Descriptor& d) { return d.qdtype; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && in == "dy"; }
   static std::span<const Kernel<DequantizeBackward>> kernels();
 };
 using DequantizeBackwardPlan = Plan<DequantizeBackward>;
@@ -149,6 +152,7 @@ struct FakeQuantizeBackward {
   static DType aux_dtype(const Descriptor& d) { return d.qdtype; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && (in == "dy" || in == "x"); }
   static std::span<const Kernel<FakeQuantizeBackward>> kernels();
 };
 using FakeQuantizeBackwardPlan = Plan<FakeQuantizeBackward>;

@@ -82,6 +82,7 @@ struct SamplingFilter {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<SamplingFilter>> kernels();
 };
 using SamplingFilterPlan = Plan<SamplingFilter>;

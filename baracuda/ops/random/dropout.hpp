@@ -33,6 +33,7 @@ struct Bernoulli {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "probabilities"; }
   static std::span<const Kernel<Bernoulli>> kernels();
 };
 using BernoulliPlan = Plan<Bernoulli>;
@@ -63,6 +64,7 @@ struct Dropout {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<Dropout>> kernels();
 };
 using DropoutPlan = Plan<Dropout>;
@@ -82,6 +84,7 @@ struct DropoutBackward {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && in == "dy"; }
   static std::span<const Kernel<DropoutBackward>> kernels();
 };
 using DropoutBackwardPlan = Plan<DropoutBackward>;

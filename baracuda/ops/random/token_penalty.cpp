@@ -113,9 +113,6 @@ Status TokenPenalty::check(const Descriptor& d, const Args& a) {
     if (f.twice) return invalid(name, text(f.name, " is given twice, as an argument and in the descriptor"));
     BARACUDA_TRY(expect(name, f.name, f.v, DType::f32, outer_axes(d.shape)));
   }
-  if (overlaps(a.x, a.y) || (a.x.data == a.y.data && a.x.numel() > 0 && !(a.x.strides == a.y.strides))) return invalid(name, "y overlaps x without being the same tensor");
-  for (const TensorView* v : {&a.tokens, &a.prompt, &a.repetition, &a.frequency, &a.presence})
-    if (!v->absent() && v->numel() > 0 && a.y.numel() > 0 && (overlaps(*v, a.y) || v->data == a.y.data)) return invalid(name, "y overlaps an input that it may not be");
   return {};
 }
 std::span<const Kernel<TokenPenalty>> TokenPenalty::kernels() {

@@ -43,6 +43,7 @@ struct TokenPenalty {
   static DType aux_dtype(const Descriptor& d) { return d.index_dtype; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<TokenPenalty>> kernels();
 };
 using TokenPenaltyPlan = Plan<TokenPenalty>;

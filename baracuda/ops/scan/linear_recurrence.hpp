@@ -39,6 +39,7 @@ struct LinearRecurrence {
   static DType aux_dtype(const Descriptor& d) { return d.dtype; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view, std::string_view) { return true; }
   static std::span<const Kernel<LinearRecurrence>> kernels();
 };
 using LinearRecurrencePlan = Plan<LinearRecurrence>;
@@ -57,6 +58,7 @@ struct LinearRecurrenceBackward {
   };
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && in == "dy"; }
   static std::span<const Kernel<LinearRecurrenceBackward>> kernels();
 };
 using LinearRecurrenceBackwardPlan = Plan<LinearRecurrenceBackward>;

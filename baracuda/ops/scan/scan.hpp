@@ -58,6 +58,7 @@ struct Scan {
   static DType aux_dtype(const Descriptor& d) { return y_dtype(d); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor& d, std::string_view out, std::string_view in) { return out == "y" && in == "x" && y_dtype(d) == d.dtype; }
   static std::span<const Kernel<Scan>> kernels();
 };
 using ScanPlan = Plan<Scan>;
@@ -91,6 +92,7 @@ struct ScanBackward {
   }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor& d, std::string_view out, std::string_view in) { return out == "dx" && in != "indices" && !d.exclusive; }
   static std::span<const Kernel<ScanBackward>> kernels();
 };
 using ScanBackwardPlan = Plan<ScanBackward>;

@@ -152,7 +152,6 @@ Status check_pieces(std::string_view op, std::string_view role, const ConcatDesc
     bool fits = p.shape.rank == d.shape.rank;
     for (int i = 0; i < d.shape.rank; ++i) fits = fits && (i == axis ? p.shape[i] >= 0 : p.shape[i] == d.shape[i]);
     if (!fits) return unexpected(op, who, d.dtype, d.shape, text("has shape ", p.shape, ", expected ", d.shape, " but for axis ", axis));
-    BARACUDA_TRY(expect_apart(op, pieces_written ? std::string_view(who) : "y", pieces_written ? whole : p, pieces_written ? p : whole, false));
     sum += p.shape[axis];
   }
   if (sum != d.shape[axis])
@@ -258,9 +257,8 @@ std::span<const Kernel<SliceBackward>> SliceBackward::kernels() {
 }
 Status UpdateSlice::validate(const Descriptor& d) { return validate_slice(name, d); }
 Status UpdateSlice::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY((check_pair<UpdateSlice>(d.dtype, "x", a.x, d.shape, "y", a.y, d.shape, true)));
-  BARACUDA_TRY(expect(name, "update", a.update, d.dtype, d.y_shape()));
-  return expect_apart(name, "y", a.update, a.y, false);
+  BARACUDA_TRY((check_pair<UpdateSlice>(d.dtype, "x", a.x, d.shape, "y", a.y, d.shape)));
+  return expect(name, "update", a.update, d.dtype, d.y_shape());
 }
 std::span<const Kernel<UpdateSlice>> UpdateSlice::kernels() {
   static constexpr Kernel<UpdateSlice> list[] = {
@@ -270,10 +268,9 @@ std::span<const Kernel<UpdateSlice>> UpdateSlice::kernels() {
 Status UpdateSliceBackward::validate(const Descriptor& d) { return validate_slice(name, d); }
 Status UpdateSliceBackward::check(const Descriptor& d, const Args& a) {
   BARACUDA_TRY(expect(name, "dy", a.dy, d.dtype, d.shape));
-  if (!a.dx.absent()) BARACUDA_TRY((check_pair<UpdateSliceBackward>(d.dtype, "dy", a.dy, d.shape, "dx", a.dx, d.shape, true)));
+  if (!a.dx.absent()) BARACUDA_TRY((check_pair<UpdateSliceBackward>(d.dtype, "dy", a.dy, d.shape, "dx", a.dx, d.shape)));
   if (a.dupdate.absent()) return {};
-  BARACUDA_TRY((check_pair<UpdateSliceBackward>(d.dtype, "dy", a.dy, d.shape, "dupdate", a.dupdate, d.y_shape())));
-  return expect_apart(name, "dupdate", a.dx, a.dupdate, false);
+  return check_pair<UpdateSliceBackward>(d.dtype, "dy", a.dy, d.shape, "dupdate", a.dupdate, d.y_shape());
 }
 std::span<const Kernel<UpdateSliceBackward>> UpdateSliceBackward::kernels() {
   static constexpr Kernel<UpdateSliceBackward> list[] = {{.name = "update_slice_backward.cpu.strided",
@@ -287,7 +284,7 @@ Status Triangle::validate(const Descriptor& d) {
   if (!valid_enum(d.kind)) return invalid(name, text("kind ", int(d.kind), " is not a kind"));
   return {};
 }
-Status Triangle::check(const Descriptor& d, const Args& a) { return check_pair<Triangle>(d.dtype, "x", a.x, d.shape, "y", a.y, d.shape, true); }
+Status Triangle::check(const Descriptor& d, const Args& a) { return check_pair<Triangle>(d.dtype, "x", a.x, d.shape, "y", a.y, d.shape); }
 std::span<const Kernel<Triangle>> Triangle::kernels() {
   static constexpr Kernel<Triangle> list[] = {{.name = "triangle.cpu.rows", .launch = launch_whole_bytes<Triangle>(run_triangle), .guarantee = exact<Triangle>}};
   return list;

@@ -294,6 +294,7 @@ struct UpdateSlice {
   using Args = UpdateSliceArgs;
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<UpdateSlice>> kernels();
 };
 using UpdateSlicePlan = Plan<UpdateSlice>;
@@ -311,6 +312,7 @@ struct UpdateSliceBackward {
   using Args = UpdateSliceGradients;
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && in == "dy"; }
   static std::span<const Kernel<UpdateSliceBackward>> kernels();
 };
 using UpdateSliceBackwardPlan = Plan<UpdateSliceBackward>;
@@ -338,6 +340,7 @@ struct Triangle {
   using Args = MoveArgs;
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<Triangle>> kernels();
 };
 using TrianglePlan = Plan<Triangle>;

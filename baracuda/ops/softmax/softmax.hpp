@@ -8,7 +8,7 @@
 // Shapes: all tensors have `shape`, rank 0 to 8 (rank 0 is an axis of one element); `axis` may be negative. Any strides, zero
 // ones for inputs; empty shapes are served. Dtypes: x and dx f16 bf16 f32 f64; y and dy of out_dtype, which is dtype or a
 // wider one of f32 and f64; then x is widened before anything is computed (torch's dtype=).
-// In place: y may be x, dx may be dy or y, where dtype and strides are equal; partial overlap is not allowed.
+// In place: y may be x, dx may be dy or y, where dtype and strides are equal.
 // Extremes, along an axis: all -inf gives NaN (0 with safe_softmax), a +inf or a NaN gives NaN everywhere, as in torch; other
 // -inf give 0 (log_softmax: -inf). Nothing overflows, and results below the normal range are kept.
 // Numerics: f32 (f64 where out_dtype is f64), rounded once. Sums: host/row_sum.hpp's tree of 64 lanes and chunks of 4096 elements;
@@ -48,6 +48,7 @@ struct Softmax {
   static DType aux_dtype(const Descriptor& d) { return d.out_dtype.value_or(d.dtype); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor& d, std::string_view out, std::string_view in) { return out == "y" && in == "x" && aux_dtype(d) == d.dtype; }
   static std::span<const Kernel<Softmax>> kernels();
 };
 using SoftmaxPlan = Plan<Softmax>;
@@ -66,6 +67,7 @@ struct SoftmaxBackward {
   static DType aux_dtype(const Descriptor& d) { return Softmax::aux_dtype(d); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor& d, std::string_view out, std::string_view in) { return out == "dx" && (in == "dy" || in == "y") && aux_dtype(d) == d.dtype; }
   static std::span<const Kernel<SoftmaxBackward>> kernels();
 };
 using SoftmaxBackwardPlan = Plan<SoftmaxBackward>;
