@@ -20,14 +20,11 @@ Status run(const Launch<LinearRecurrence>& l) {
 }
 Status run_backward(const Launch<LinearRecurrenceBackward>& l) {
   const LinearRecurrenceBackward::Args& a = l.args;
-  auto gradient = [&](ScanKind row, const TensorView& y, const TensorView& out) {
-    if (out.absent()) return;
-    const ScanDescriptor d = lanes_of(l.desc, row);
-    auto against = [&](const TensorView& v) { return along(v, d, !d.reverse); };
-    run_lanes(d, BARACUDA_ISA_PICK(linear_recurrence_kernels), {{against(a.dy), against(a.a), against(y)}, against(out), {}, !d.reverse}, l.carver(), l.threads);
-  };
-  gradient(kWeighted, a.y, a.da);
-  gradient(kGradient, {}, a.dx);
+  const ScanDescriptor d = lanes_of(l.desc, a.da.absent() ? kGradient : kWeighted);
+  auto against = [&](const TensorView& v) { return along(v, d, !d.reverse); };
+  Lanes lanes{{against(a.dy), against(a.a), a.da.absent() ? TensorView{} : against(a.y)}, against(a.dx), against(a.da), !d.reverse};
+  if (a.dx.absent()) std::swap(lanes.out, lanes.out2);
+  if (!lanes.out.absent()) run_lanes(d, BARACUDA_ISA_PICK(linear_recurrence_kernels), lanes, l.carver(), l.threads);
   return {};
 }
 Status validate(std::string_view name, const LinearRecurrenceDescriptor& d) {

@@ -44,8 +44,8 @@ struct LinearRecurrence {
 };
 using LinearRecurrencePlan = Plan<LinearRecurrence>;
 
-// dx_t = dy_t + a_(t+1) dx_(t+1), da_t = dx_t y_(t-1), each where it is given; y of the forward is read for da only. da takes a
-// recurrence of its own. In place: dx may be dy where the strides are equal.
+// dx_t = dy_t + a_(t+1) dx_(t+1), da_t = dx_t y_(t-1), each where it is given, in one pass; y of the forward is read for da only.
+// In place: dx may be dy where the strides are equal.
 struct LinearRecurrenceBackward {
   static constexpr std::string_view name = "linear_recurrence_backward", category = "scan", summary = "gradients of linear_recurrence";
   using Descriptor = LinearRecurrenceDescriptor;

@@ -10,14 +10,16 @@ namespace {
 using namespace scan;
 
 // r_i = a_i r_(i-1) + x_i. kGrad: of the neighbour's a, as a_(i-1) is what leads from i - 1 to i against the scan; kWeighted: times
-// what the scan had before, which lies behind i in this direction.
-template <class E_, bool kGrad, bool kWeighted> struct Recurrence : AffineOp<E_> {
+// what the scan had before, which lies behind i in this direction, and r itself first where there are two outputs.
+template <bool kWeighted> struct Outputs {};
+template <> struct Outputs<true> { static constexpr bool kTwo = true; };
+template <class E_, bool kGrad, bool kWeighted> struct Recurrence : AffineOp<E_>, Outputs<kWeighted> {
   using E = E_;
   using V = typename AffineOp<E>::V;
   template <bool kColumns> using Carry = typename AffineOp<E>::template Carry<kColumns>;
   static constexpr int N = V::kWidth, kIn = kWeighted ? 3 : 2, kShift[] = {0, kGrad, -1};
   BARACUDA_HD static E fill(int q) { return E(q == 1); }
-  template <bool kColumns, class F, class Packs> BARACUDA_HD static bool solve(Packs& v, Carry<kColumns>& c) {
+  template <bool kColumns, class F, class Packs> BARACUDA_HD static bool solve(Packs& v, Carry<kColumns>& c, bool two) {
     constexpr int H = kRunPacks<kColumns, V>;
     V *const x = v[0], *const a = v[1];
     Pair<V> runs[H];
@@ -36,19 +38,22 @@ template <class E_, bool kGrad, bool kWeighted> struct Recurrence : AffineOp<E_>
 #pragma GCC unroll 8
       for (int j = 0; j < kRun; ++j) {
         r = F::mul_add(a[at(j)], r, x[at(j)]), check += r;
-        if constexpr (kWeighted) x[at(j)] = r * v[2][at(j)];
-        else x[at(j)] = r;
+        x[at(j)] = r;
+        if constexpr (kWeighted) a[at(j)] = r * v[2][at(j)];
       }
+      if (kWeighted && !two)
+#pragma GCC unroll 8
+        for (int j = 0; j < kRun; ++j) x[at(j)] = a[at(j)];
     }
     return any(is_nan(check)) || any(is_nan(c.own.a)) || any(is_nan(c.own.b));
   }
   template <bool kColumns, class Packs> [[gnu::noinline]] static void solve_careful(Packs& v, Carry<kColumns>& c, const Step<Recurrence>& s) {
     reload<Recurrence, kColumns>(v, s);
-    solve<kColumns, Careful>(v, c);
+    solve<kColumns, Careful>(v, c, s.two);
   }
   template <bool kColumns, class Packs> BARACUDA_HD static void scan(Packs& v, Carry<kColumns>& carry, const Step<Recurrence>& s) {
     Carry<kColumns> c = carry;
-    if (solve<kColumns, Plain>(v, c)) solve_careful<kColumns>(v, c = carry, s);
+    if (solve<kColumns, Plain>(v, c, s.two)) solve_careful<kColumns>(v, c = carry, s);
     carry = c;
   }
 };

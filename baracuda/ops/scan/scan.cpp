@@ -51,8 +51,8 @@ struct Runner {
   void (*const scan)(const ScanLanes&);
 
   Runner(const ScanDescriptor& d, const Lanes& l, const ScanKernels& kernels, const Scratch& scratch, int threads)
-      : d(d), l(l), kernels(kernels), walk(outer_axes(l.out.shape), {&l.in[0], &l.in[1], &l.in[2], &l.out, &l.indices}), n(l.out.shape.last()),
-        threads(threads), how(arrange<5>(walk, {&l.in[0], &l.in[1], &l.in[2], &l.out, &l.indices}, n, threads)), scratch(scratch),
+      : d(d), l(l), kernels(kernels), walk(outer_axes(l.out.shape), {&l.in[0], &l.in[1], &l.in[2], &l.out, &l.out2}), n(l.out.shape.last()),
+        threads(threads), how(arrange<5>(walk, {&l.in[0], &l.in[1], &l.in[2], &l.out, &l.out2}, n, threads)), scratch(scratch),
         scan(kernels.scan[int(d.kind)][d.dtype]) {}
 
   // `count` lanes from lane `first` on, at these offsets.
@@ -60,7 +60,7 @@ struct Runner {
     auto port = [&](const TensorView& v, int k) {
       return ScanPort{static_cast<char*>(at(v, o[k])), step(v), walk.pitch(k), v.dtype, int(byte_size(v.dtype))};
     };
-    return {{port(l.in[0], 0), port(l.in[1], 1), port(l.in[2], 2)}, port(l.out, 3), port(l.indices, 4), count, n, 0, blocks(n), empty(d),
+    return {{port(l.in[0], 0), port(l.in[1], 1), port(l.in[2], 2)}, port(l.out, 3), port(l.out2, 4), count, n, 0, blocks(n), empty(d),
             how.columns, d.exclusive, l.falling, d.ties == ScanTies::first, d.shape.numel() * int64_t(byte_size(l.out.dtype)) >= kCached, nullptr,
             nullptr, scratch.products ? scratch.products + first : nullptr, walk.rows};
   }

@@ -87,7 +87,7 @@ template <class E_> struct ProductGrad : AffineOp<E_> {
       for (int64_t lane = 0; lane < p.lanes; lane += p.columns ? kLeast : 1) {
         const char* at = x.at + (lane * x.pitch + i * x.step) * x.size;
         if (!p.columns) {
-          const Line<const E> line = line_of<E>(x, at, x.step, n, buffer);
+          const Line<const E> line = line_of<E>(x, at, x.step, n, buffer, x.step == 1 || x.step == -1 ? x.step * kScanChunk * x.size : 0);
           V w[W / N];
           for (V& e : w) e = 1;
           int k = 0;

@@ -9,7 +9,7 @@ namespace {
 using namespace scan;
 
 template <class E, bool kMax> void scan_extremum(const ScanLanes& p) {
-  p.indices.at ? scan_lanes<Extremum<E, kMax, true>>(p) : scan_lanes<Extremum<E, kMax, false>>(p);
+  p.out2.at ? scan_lanes<Extremum<E, kMax, true>>(p) : scan_lanes<Extremum<E, kMax, false>>(p);
 }
 template <class F> struct Kept {  // in what sums and products are kept
   template <class T> static constexpr auto of() {

@@ -22,7 +22,7 @@ struct ScanPort {            // a tensor: lane 0's first element in the order of
 };
 struct ScanLanes {
   ScanPort in[3], out;       // in: x; or dy, then x or indices, then y
-  ScanPort indices;          // output of the extrema
+  ScanPort out2;             // indices of the extrema; the gradient of a recurrence's a beside that of x
   int64_t lanes, n;
   int64_t begin, end;        // blocks to scan
   int64_t empty;             // identity of an extremum of integers

@@ -34,15 +34,14 @@ template <class E> Line<const E> line_of(const ScanPort& p, const char* at, int6
 template <class E> void mark(Line<const int64_t> line, int64_t own, int64_t turn, E* to, int64_t n) {
   constexpr int N = kLanes<int64_t>;
   using I = Pack<int64_t, N>;
+  I place;
+  for (int l = 0; l < N; ++l) place.set_lane(l, own + turn * l);
   int64_t i = 0;
-  if (line.next == 1) {
-    I place;
-    for (int l = 0; l < N; ++l) place.set_lane(l, own + turn * l);
-    for (; i + N <= n; i += N, place = place + spread<I>(turn * N)) {
-      I at;
-      __builtin_memcpy(&at.v, line.at + i, sizeof at.v);
-      store<E, N>(to + i, narrow<E>(where(at == place, Pack<double, N>(1), Pack<double, N>(0))));
-    }
+  for (; i + N <= n; i += N, place = place + spread<I>(turn * N)) {
+    I at;
+    __builtin_memcpy(&at.v, line.next == 1 ? line.at + i : line.at - i - (N - 1), sizeof at.v);
+    if (line.next != 1) at = reversed(at);
+    store<E, N>(to + i, narrow<E>(where(at == place, Pack<double, N>(1), Pack<double, N>(0))));
   }
   for (; i < n; ++i) to[i] = E(line.at[i * line.next] == own + turn * i);
 }
@@ -61,6 +60,8 @@ template <class Op> BARACUDA_HD int shift_of(const ScanLanes& p, int q) {
   else if constexpr (Op::kGradient) return p.exclusive && Op::kLate[q];
   else return 0;
 }
+// Whether v[1] may be a second output.
+template <class Op> constexpr bool has_two() { return requires { Op::kTwo; }; }
 // Whether the element that a shift leaves without one is 0; else any will do.
 template <class Op> BARACUDA_HD bool is_missing_zero(int q) { return q == 0 || q == Op::kPlaces || requires { Op::kShift; }; }
 
@@ -74,7 +75,7 @@ template <class Op> class Rows {
   typename Op::template Carry<false> carry_;
   E last_;  // y before the next element, for exclusive scans
   Index last_at_;
-  alignas(64) E in_[kIn][kScanChunk], out_[kMargin + kScanChunk + kMargin];
+  alignas(64) E in_[kIn][kScanChunk], out_[kMargin + kScanChunk + kMargin], out2_[has_two<Op>() ? kScanChunk : 1];
   alignas(64) Index at_[Op::kIndexed ? 1 + kScanChunk : 1];
   alignas(64) int64_t wide_[Op::kIndexed || Op::kGradient ? kScanChunk : 1];
 
@@ -105,7 +106,8 @@ template <class Op> class Rows {
       if (n > 1) scan_stage.in[x.dtype](at + x.step * x.size, x.step, in_[q] + 1, n - 1, 0);
       return {in_[q], 1};
     }
-    return line_of<E>(x, at, x.step, n, in_[q]);
+    // A chunk's lines come upwards also where chunks go down, so that the processor does not see what comes next.
+    return line_of<E>(x, at, x.step, n, in_[q], x.step == 1 || x.step == -1 ? x.step * n * x.size : 0);
   }
   static constexpr bool kTurned = [] {
     if constexpr (requires { Op::kTurned; }) return Op::kTurned;
@@ -150,15 +152,15 @@ template <class Op> class Rows {
 #pragma GCC unroll 16
       for (int j = 0; j < packs; ++j) store<E, N>(to.at - j * N - (N - 1), narrow<E>(reversed(v[j])));
   }
-  void steps(const Line<const E> (&x)[kIn], Line<E> y, int64_t lane, int64_t i, int n) {
-    alignas(64) E tail[kIn][R], tail_out[R];
+  void steps(const Line<const E> (&x)[kIn], Line<E> y, Line<E> y2, int64_t lane, int64_t i, int n) {
+    alignas(64) E tail[kIn][R], tail_out[R], tail_out2[has_two<Op>() ? R : 1];
     typename Op::template Carry<false> carry = carry_;
     for (int k = 0; k < n; k += R) {
       const int m = n - k < R ? n - k : R, whole = (m + kRowStep - 1) / kRowStep * kRowStep, packs = R == kRowStep ? K : whole / N;
       Step<Op> s;
       Line<E> to{y.at + k * y.next, y.next};
       for (int q = 0; q < kIn; ++q) s.in[q] = x[q].at + k * x[q].next, s.next[q] = x[q].next;
-      s.steps = m, s.start = int(i % kScanBlock) + k, s.first = p_.first, s.totals = p_.total != nullptr;
+      s.steps = m, s.start = int(i % kScanBlock) + k, s.first = p_.first, s.totals = p_.total != nullptr, s.two = p_.out2.at != nullptr;
       if constexpr (Op::kIndexed) s.at = at_ + 1 + k;
       if (p_.products) s.products = p_.products + (i + k) / kScanProducts * p_.products_pitch + lane;
       if (m < whole) {
@@ -175,6 +177,11 @@ template <class Op> class Rows {
       put(v[0], packs, to);
       if (m < whole)
         for (int j = 0; j < m; ++j) y.at[(k + j) * y.next] = tail_out[j];
+      if constexpr (has_two<Op>())
+        if (s.two) {
+          put(v[1], packs, m < whole ? Line<E>{tail_out2, 1} : Line<E>{y2.at + k * y2.next, y2.next});
+          for (int j = 0; m < whole && j < m; ++j) y2.at[(k + j) * y2.next] = tail_out2[j];
+        }
     }
     carry_ = carry;
   }
@@ -188,18 +195,20 @@ template <class Op> class Rows {
     Line<E> to = direct ? Line<E>{reinterpret_cast<E*>(at), y.step} : down ? Line<E>{out_ + kMargin + n - 1, -1} : Line<E>{out_ + kMargin, 1};
     E* const begin = to.at;
     if (shift) *to.at = last_, to.at += to.next;
-    steps(x, to, lane, i, n);
+    const ScanPort& z = p_.out2;
+    const bool down2 = z.step == -1;
+    steps(x, to, down2 ? Line<E>{out2_ + n - 1, -1} : Line<E>{out2_, 1}, lane, i, n);
     if (p_.total) return;
     if (shift) last_ = to.at[(n - 1) * to.next];
     if (Op::kGradient && p_.exclusive && i == 0) *begin = 0;
     if (!direct) scan_stage.out[y.dtype](out_ + kMargin, down ? at - (n - 1) * y.size : at, down ? 1 : y.step, n, p_.past);
+    char* const at2 = z.at + (lane * z.pitch + i * z.step) * z.size;
+    if constexpr (has_two<Op>())
+      if (z.at) scan_stage.out[z.dtype](out2_, down2 ? at2 - (n - 1) * z.size : at2, down2 ? 1 : z.step, n, p_.past);
     if constexpr (Op::kIndexed) {
-      const ScanPort& to = p_.indices;
-      const bool turn = to.step == -1;
       if (shift) at_[0] = last_at_, last_at_ = at_[n];
-      widen_places(at_ + !shift, wide_, n, turn, p_.falling, p_.n - 1, i / kScanBlock * kScanBlock, before_.index);
-      char* const place = to.at + (lane * to.pitch + i * to.step) * 8;
-      scan_stage.out[DType::i64](wide_, turn ? place - (n - 1) * 8 : place, turn ? 1 : to.step, n, p_.past);
+      widen_places(at_ + !shift, wide_, n, down2, p_.falling, p_.n - 1, i / kScanBlock * kScanBlock, before_.index);
+      scan_stage.out[DType::i64](wide_, down2 ? at2 - (n - 1) * 8 : at2, down2 ? 1 : z.step, n, p_.past);
     }
   }
 
@@ -230,7 +239,7 @@ template <class Op> class Columns {
   static constexpr int kAhead = K <= 16 ? K : 8;  // steps; lines a power of two apart share few places in the caches
   static_assert(S % N == 0 && kAbreast % N == 0);
   const ScanLanes& p_;
-  alignas(64) E in_[kIn][K * S], out_[(K + 1) * S];  // out: a row for the element before, then one for each step
+  alignas(64) E in_[kIn][K * S], out_[(K + 1) * S], out2_[has_two<Op>() ? K * S : 1];  // out: a row for the element before, then one for each step
   alignas(64) Index at_[Op::kIndexed ? (K + 1) * S : 1];
   alignas(64) int64_t wide_[Op::kIndexed || Op::kGradient ? S : 1];
   alignas(64) typename Op::State before_[S];
@@ -272,6 +281,10 @@ template <class Op> class Columns {
     for (int k = 0; k < steps; ++k)
       scan_stage.out[y.dtype](from + k * S, y.at + (lane * y.pitch + (i + k) * y.step) * y.size, y.pitch, lanes, p_.past);
     if (shift) __builtin_memcpy(out_, out_ + steps * S, S * sizeof(E));
+    if constexpr (has_two<Op>())
+      if (const ScanPort& z = p_.out2; z.at)
+        for (int k = 0; k < steps; ++k)
+          scan_stage.out[z.dtype](out2_ + k * S, z.at + (lane * z.pitch + (i + k) * z.step) * z.size, z.pitch, lanes, p_.past);
     if constexpr (Op::kIndexed) {
       for (int k = 0; k < steps; ++k) {
         const Index* const at = at_ + (k + !shift) * S;
@@ -279,7 +292,7 @@ template <class Op> class Columns {
           const int64_t place = at[l] < 0 ? before_[l].index : block + at[l];
           wide_[l] = p_.falling && place >= 0 ? p_.n - 1 - place : place;
         }
-        const ScanPort& to = p_.indices;
+        const ScanPort& to = p_.out2;
         scan_stage.out[DType::i64](wide_, to.at + (lane * to.pitch + (i + k) * to.step) * 8, to.pitch, lanes, p_.past);
       }
       if (shift) __builtin_memcpy(at_, at_ + steps * S, S * sizeof(Index));
@@ -302,12 +315,16 @@ template <class Op> class Columns {
         else
           for (int k = 0; k < K; ++k) v[q][k] = k < n ? fetch<V>(s.in[q] + k * pitch[q]) : spread<V>(typename V::Scalar(Op::fill(q)));
       }
-      s.steps = n, s.start = int(i % kScanBlock), s.first = p_.first, s.totals = p_.total != nullptr;
+      s.steps = n, s.start = int(i % kScanBlock), s.first = p_.first, s.totals = p_.total != nullptr, s.two = p_.out2.at != nullptr;
       if constexpr (Op::kIndexed) s.at = at_ + S + l, s.at_next = S;
       if (p_.products) s.products = p_.products + i / kScanProducts * p_.products_pitch + lane + l, s.lanes = lanes - l;
       Op::template scan<true>(v, carry_[l / N], s);
 #pragma GCC unroll 16
       for (int k = 0; k < K; ++k) store<E, N>(out_ + (1 + k) * S + l, narrow<E>(v[0][k]));
+      if constexpr (has_two<Op>())
+        if (s.two)
+#pragma GCC unroll 16
+          for (int k = 0; k < K; ++k) store<E, N>(out2_ + k * S + l, narrow<E>(v[1][k]));
     }
   }
 

@@ -71,7 +71,7 @@ inline bool may_split(const ScanDescriptor& d, int threads) {
 
 // A scan, or a gradient, over lanes of views that lie `along` the axis; those that the kind does not read are absent.
 struct Lanes {
-  TensorView in[3], out, indices;
+  TensorView in[3], out, out2;
   bool falling;  // positions along the axis fall from step to step
 };
 // Scratch: carries of split lanes, and products for the gradient of cumprod.

@@ -43,7 +43,7 @@ template <class Op> struct Step {
   const typename Op::E* in[3];  // element i of lane l is in[q][i * next[q] + l]
   int64_t next[3];
   int steps, start;             // elements that are there; the first one's place in the block
-  bool first, totals;           // ties; y is not wanted
+  bool first, totals, two;      // ties; y is not wanted; a second output is
   typename Op::Index* at;       // where the steps of extrema go, -1 for what came before the block
   int64_t at_next;
   const double* products;       // of cumprod's gradient, of each lane
