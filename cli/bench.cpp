@@ -161,9 +161,9 @@ Status bench(const Options& o, const std::vector<std::string>& rest) {
 std::function<int()> bench_command(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("op", o->op, "the op")->required();
-  app.add_option("--seconds", o->seconds, "least time of a case")->check(CLI::NonNegativeNumber)->capture_default_str();
-  app.add_option("--repeats", o->repeats, "least samples of a case")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--elements", o->elements, "of a tensor whose shape no field says")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--seconds", o->seconds, "least time of a case")->check(at_least(0, "a number of seconds"))->capture_default_str();
+  app.add_option("--repeats", o->repeats, "least samples of a case")->check(at_least(1, "a positive number"))->capture_default_str();
+  app.add_option("--elements", o->elements, "of a tensor whose shape no field says")->check(at_least(1, "a positive number"))->capture_default_str();
   app.add_option("--require-kernel", o->kernel, "time this kernel");
   app.add_option("--json", o->json, "write the measurements to this file");
   app.add_option("--svg", o->svg, "draw them into this file");

@@ -22,6 +22,14 @@ inline int fail(const char* command, const Status& status) {
   return kFailed;
 }
 
+// For options: a number of at least `least`.
+inline CLI::Validator at_least(double least, const char* words) {
+  return CLI::Validator([least, words](std::string& text) {
+    double v = 0;
+    return CLI::detail::lexical_cast(text, v) && v >= least ? std::string() : "'" + text + "' is not " + words;
+  }, "NUMBER");
+}
+
 std::function<int()> ops_command(CLI::App& app);
 std::function<int()> explain_command(CLI::App& app);
 std::function<int()> doctor_command(CLI::App& app);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 #include <new>
+#include "baracuda/core/near_name.hpp"
 #include "cli/command.hpp"
 
 namespace {
@@ -20,6 +21,18 @@ constexpr struct { const char* name; const char* help; Setup setup; } kCommands[
 #endif
 };
 
+// The first word, where it names no command, as one line.
+bool known_command(int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return true;
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const auto& command : kCommands) {
+    if (argv[1] == std::string_view(command.name)) return true;
+    names.push_back(command.name), list += std::string(list.empty() ? "" : ", ") + command.name;
+  }
+  fprintf(stderr, "baracuda: no command '%s'%s (they are %s)\n", argv[1], baracuda::did_you_mean(argv[1], names).c_str(), list.c_str());
+  return false;
+}
 // A parse error as one line.
 int usage_error(const CLI::ParseError& e) {
   std::string what = e.what();
@@ -37,6 +50,7 @@ int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);  // a reader behind a pipe sees each step when it is done
   CLI::App app("baracuda: plans for machine-learning primitives", "baracuda");
   app.require_subcommand(1);
+  if (!known_command(argc, argv)) return kUsage;
   std::function<int()> chosen;
   for (const auto& command : kCommands) {
     CLI::App* sub = app.add_subcommand(command.name, command.help);

@@ -4,7 +4,12 @@ get_property(objects GLOBAL PROPERTY BARACUDA_OBJECTS)
 get_property(BARACUDA_LIBRARIES GLOBAL PROPERTY BARACUDA_LIBRARIES)
 
 add_library(baracuda_objects OBJECT ${sources})
-set_source_files_properties(${BARACUDA_REGISTRY_SOURCES} PROPERTIES COMPILE_OPTIONS -O1)
+# Descriptions, no loops: under sanitizers -O0 compiles them in 0.4 of the time. Fuzzers go through them at every input.
+set(effort -O1)
+if(BARACUDA_SANITIZE MATCHES undefined AND NOT BARACUDA_FUZZERS)
+  set(effort "-O0;-fno-sanitize=undefined")
+endif()
+set_source_files_properties(${BARACUDA_REGISTRY_SOURCES} PROPERTIES COMPILE_OPTIONS "${effort}")
 target_link_libraries(baracuda_objects PRIVATE baracuda_flags)
 target_compile_definitions(baracuda_objects PRIVATE BARACUDA_BUILDING)
 

@@ -17,7 +17,8 @@ works() {
   if ! "$baracuda" "$@" >/dev/null 2>&1; then echo "FAILED: baracuda $*: exit $?"; failed=$((failed + 1)); else passed=$((passed + 1)); fi
 }
 refused "subcommand"
-refused "subcommand" fly
+refused "no command 'fly'" fly
+refused "did you mean explain?" explian
 refused "no op 'nothing'" explain nothing
 refused "no op 'nothing'" ops nothing
 refused "not field=value" explain gated shape
@@ -43,7 +44,9 @@ refused "no field 'sahpe'" bench gated sahpe=2
 refused "one of swiglu" bench gated shape=4 kind=reglu,swish
 refused "the preference requires kernel gated.cpu.fast" bench gated shape=4 --require-kernel gated.cpu.fast
 refused "no/such/folder" bench gated shape=4 --json no/such/folder/x.json
-refused "repeats" bench gated shape=4 --repeats 0
+refused "'0' is not a positive number" bench gated shape=4 --repeats 0
+refused "'many' is not a positive number" bench gated shape=4 --repeats many
+refused "'-1' is not a number of seconds" bench gated shape=4 --seconds=-1
 works bench gated shape=4 dtype=f32,bf16 --seconds 0
 works bench concat shape=3,4 --seconds 0
 works bench adamw --seconds 0 --repeats 1 --elements 1000

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <thread>
 
@@ -51,12 +52,15 @@ int processors() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 int default_threads() {
-  if (const char* text = std::getenv("BARACUDA_NUM_THREADS")) {
-    char* end = nullptr;
-    const long n = std::strtol(text, &end, 10);
-    if (end != text && *end == 0 && n >= 1) return int(std::min<long>(n, kMaxThreads));
-  }
-  return std::min(processors(), kMaxThreads);
+  const int own = std::min(processors(), kMaxThreads);
+  const char* text = std::getenv("BARACUDA_NUM_THREADS");
+  if (!text || !*text) return own;
+  char* end = nullptr;
+  const long n = std::strtol(text, &end, 10);
+  if (end != text && *end == 0 && n >= 1) return int(std::min<long>(n, kMaxThreads));
+  static std::atomic<bool> told{false};
+  if (!told.exchange(true)) std::fprintf(stderr, "baracuda: BARACUDA_NUM_THREADS is '%s', which is not a positive number; %d threads are used\n", text, own);
+  return own;
 }
 
 // Trivially destructible, so that workers and late callers may look at it while the process ends.

@@ -248,12 +248,16 @@ TEST_F(Team, environment_and_default) {
   setenv("BARACUDA_NUM_THREADS", "5", 1);
   set_threads(0);
   EXPECT_EQ(threads(), 5);
-  for (const char* nonsense : {"0", "-2", "many", "3x", ""}) {
+  ::testing::internal::CaptureStderr();
+  for (const char* nonsense : {"many", "0", "-2", "3x", ""}) {
     setenv("BARACUDA_NUM_THREADS", nonsense, 1);
     set_threads(0);
     EXPECT_GE(threads(), 1) << nonsense;
     EXPECT_LE(threads(), int(std::thread::hardware_concurrency())) << nonsense;
   }
+  const std::string told = ::testing::internal::GetCapturedStderr();  // once
+  EXPECT_EQ(told.find("baracuda: BARACUDA_NUM_THREADS is 'many', which is not a positive number; "), 0u) << told;
+  EXPECT_EQ(told.find('\n'), told.size() - 1) << told;
   unsetenv("BARACUDA_NUM_THREADS");
   set_threads(1000000);
   EXPECT_EQ(threads(), kMaxThreads);
