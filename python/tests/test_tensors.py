@@ -66,6 +66,57 @@ def test_bf16_of_numpy():
     np.testing.assert_array_equal(out, y)
 
 
+FLOAT8 = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"]
+
+
+@pytest.mark.parametrize("word", FLOAT8)
+@pytest.mark.parametrize("source", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64])
+def test_casts_to_float8_are_those_of_ml_dtypes(word, source):
+    if source == np.float32 or source == np.float64:
+        x = (np.arange(0, 1 << 32, 65521, dtype=np.uint64).astype(np.uint32)).view(np.float32).astype(source)
+    else:
+        x = np.arange(65536, dtype=np.uint16).view(source)
+    dtype = np.dtype(getattr(ml_dtypes, word))
+    with np.errstate(all="ignore"):
+        want = x.astype(np.float32).astype(dtype)  # exact in float32, so that this rounds once
+    y = ops.cast(x, to=dtype)
+    assert y.dtype == dtype
+    got, want = y.astype(np.float32), want.astype(np.float32)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got)[~np.isnan(got)], np.signbit(want)[~np.isnan(want)])
+
+
+@pytest.mark.parametrize("word", FLOAT8)
+def test_float8_codes(word):
+    dtype = np.dtype(getattr(ml_dtypes, word))
+    x = np.arange(256, dtype=np.uint8).view(dtype)
+    for to in (np.float32, np.float16, np.float64):
+        np.testing.assert_array_equal(ops.cast(x, to=to), x.astype(to))
+    np.testing.assert_array_equal(ops.copy(x.reshape(16, 16).T).view(np.uint8), x.view(np.uint8).reshape(16, 16).T)
+    most = float(ml_dtypes.finfo(dtype).max)
+    y = ops.cast(np.array([1e9, -np.inf, np.nan, 1], np.float32), to=dtype, saturate=True).astype(np.float32)
+    np.testing.assert_array_equal(y, np.array([most, -most, np.nan, 1], np.float32))
+
+
+@pytest.mark.parametrize("word", FLOAT8)
+def test_float8_of_jax(word):
+    dtype = getattr(jnp, word)
+    x = jnp.asarray(grid(4, 6))
+    y = ops.cast(x, to=dtype)
+    assert isinstance(y, jax.Array) and y.dtype == dtype
+    np.testing.assert_array_equal(np.asarray(y, np.float32), np.asarray(x.astype(dtype), np.float32))
+
+
+def test_float8_of_torch():
+    torch = pytest.importorskip("torch")
+    x = torch.linspace(-500, 500, 1001)
+    for word in FLOAT8:
+        y = ops.cast(x, to=getattr(torch, word))
+        assert y.dtype == getattr(torch, word)
+        assert torch.equal(y.view(torch.uint8), x.to(getattr(torch, word)).view(torch.uint8))
+        assert torch.equal(ops.cast(y, to="f32").nan_to_num(), y.float().nan_to_num())
+
+
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 def test_jax(dtype):
     x = jnp.asarray(grid(2, 3), dtype)
@@ -88,6 +139,22 @@ def test_torch():
     assert isinstance(y, torch.Tensor) and torch.equal(y, torch.relu(x))
     out = torch.zeros(3, 2, dtype=torch.bfloat16)
     assert ops.relu(x, y=out) is out and torch.equal(out, y)
+
+
+def test_gradients_of_parts_tell_the_complex_dtype():
+    dy = grid(5)
+    np.testing.assert_array_equal(ops.real_backward(dy), dy.astype(np.complex64))
+    np.testing.assert_array_equal(ops.imag_backward(dy.astype(np.float64)), 1j * dy.astype(np.float64))
+    np.testing.assert_array_equal(ops.real_backward(dy, dtype="f32"), dy)
+
+
+def test_scaled_casts():
+    x, scale = grid(4, 6), np.array([64], np.float32)
+    y, amax = ops.cast_scaled(x, scale, to=ml_dtypes.float8_e5m2, amax=True)
+    np.testing.assert_array_equal(y, (x * 64).astype(ml_dtypes.float8_e5m2))
+    assert amax.reshape(()) == np.abs(x).max()
+    back = ops.cast_scaled(y, 1 / scale, to="f32")
+    np.testing.assert_array_equal(back, y.astype(np.float32) / 64)
 
 
 def test_errors_have_the_librarys_text():

@@ -48,11 +48,21 @@ template <class From, class To, bool kSaturate> void cast(const double*, const v
     convert_all(stage, y + i, m);
   }
 }
+uint32_t scale(float* x, float factor, int64_t n) {
+  uint32_t most = 0;
+  for (int64_t i = 0; i < n; ++i) {  // bits of numbers without sign are in the order of the numbers
+    const uint32_t u = __builtin_bit_cast(uint32_t, x[i]) & 0x7fffffff;
+    most = u > most ? u : most;
+    x[i] = x[i] * factor;
+  }
+  return most;
+}
 template <class From, bool kSaturate, class... To> constexpr ByDType<MapRun> row(TypeList<To...>) {
   return by_dtype<MapRun>(TypeList<To...>{}, []<class T>() { return &cast<From, T, kSaturate>; });
 }
 template <class... From> constexpr CastKernels table(TypeList<From...> all) {
-  CastKernels t;
+  CastKernels t{};
+  t.scale = scale;
   ((t.from[kDTypeOf<From>] = row<From, false>(all), t.saturated[kDTypeOf<From>] = row<From, true>(Saturable{})), ...);
   return t;
 }

@@ -11,7 +11,10 @@ using Castable = TypeList<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uin
 using CastableOrFloat8 = decltype(join(Castable{}, Float8{}));
 // What a cast can saturate to.
 using Saturable = decltype(join(TypeList<f16, bf16>{}, Float8{}));
-struct CastKernels { ByDType<ByDType<MapRun>> from, saturated; };
+struct CastKernels {
+  ByDType<ByDType<MapRun>> from, saturated;
+  uint32_t (*scale)(float* x, float scale, int64_t n);  // x = x scale; the bits of the largest |x| before, NaN above all
+};
 BARACUDA_ISA_TABLE(CastKernels, cast_kernels)
 
 }  // namespace baracuda

@@ -1,4 +1,6 @@
 #include "baracuda/ops/copy/copy.hpp"
+#include <algorithm>
+#include <atomic>
 #include "baracuda/ops/copy/copy_elements.hpp"
 #include "baracuda/ops/elementwise/map.hpp"
 
@@ -12,6 +14,40 @@ Status run_cast(const Launch<Cast>& l) {
   return {};
 }
 
+using Scalable = decltype(join(TypeList<f16, bf16, float>{}, Float8{}));
+constexpr int64_t kScaledStep = 512;  // f32 elements in L1 between the two casts
+Status run_cast_scaled(const Launch<CastScaled>& l) {
+  const auto& [x, scale, y, amax] = l.args;
+  const CastKernels& k = BARACUDA_ISA_PICK(cast_kernels);
+  const MapRun widen = k.from[x.dtype][DType::f32], narrow = (l.desc.saturate && y.dtype != DType::f32 ? k.saturated : k.from)[DType::f32][y.dtype];
+  const MapOperand in = MapOperand::of(x), out = MapOperand::of(y);
+  const float factor = *scale.as<float>();
+  std::atomic<uint32_t> most = 0;  // the largest of all is the same whoever comes first
+  if (y.numel() > 0) {
+    MapWalk walk;
+    walk.init(l.desc.shape, {&in, 1}, {&out, 1});
+    const int64_t step = walk.direct() ? kScaledStep : kMapBlock;
+    parallel_for(walk.size(), kPiece, l.threads, [&](int64_t begin, int64_t end, int) {
+      alignas(64) float stage[kScaledStep];
+      alignas(64) char blocks[2][kMapBlock * 4];
+      uint32_t largest = 0;
+      for (int64_t i = begin, n; i < end; i += n) {
+        n = walk.stretch(i, std::min(step, end - i));
+        const void* from = walk.fetch(0, i, n, blocks[0], true);
+        void *wide = stage, *to = walk.fetch(1, i, n, blocks[1], false);
+        widen(nullptr, &from, &wide, n);
+        largest = std::max(largest, k.scale(stage, factor, n));
+        const void* scaled = stage;
+        narrow(nullptr, &scaled, &to, n);
+        walk.put(1, i, n, to);
+      }
+      for (uint32_t seen = most.load(); seen < largest && !most.compare_exchange_weak(seen, largest);) {}
+    });
+  }
+  if (!amax.absent()) *amax.as<float>() = most > 0x7f800000 ? __builtin_nanf("") : __builtin_bit_cast(float, most.load());
+  return {};
+}
+
 Status run_copy(const Launch<Copy>& l) {
   copy_elements(l.args.x, l.args.y, l.threads);
   return {};
@@ -19,6 +55,10 @@ Status run_copy(const Launch<Copy>& l) {
 Status run_fill(const Launch<Fill>& l) {
   fill_elements(l.args.y, l.args.value, l.threads);
   return {};
+}
+
+PrecisionGuarantee guarantee_scaled(const CastScaledDescriptor&) {
+  return {.math_precision = DType::f32, .accumulator = DType::f32};  // amax is of all rows
 }
 
 }  // namespace
@@ -40,6 +80,32 @@ std::span<const Kernel<Cast>> Cast::kernels() {
                                            .refuse = [](const CastDescriptor& d, const PlanPreference&) {
                                              return dtypes(CastableOrFloat8{}).has(d.to) ? std::string() : text("no cast to ", d.to);
                                            }}};
+  return list;
+}
+
+Status CastScaled::validate(const Descriptor& d) {
+  if (!valid(d.dtype) || !valid(d.to)) return invalid(name, "invalid dtype");
+  return expect_shape(name, "shape", d.shape);
+}
+Status CastScaled::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY(expect(name, "x", a.x, d.dtype, d.shape));
+  BARACUDA_TRY(expect_elements(name, "scale", a.scale, DType::f32, {}));
+  BARACUDA_TRY(expect(name, "y", a.y, d.to, d.shape));
+  BARACUDA_TRY(expect_apart(name, a.x, a.y));
+  if (overlaps(a.scale, a.y)) return invalid(name, "y overlaps scale");
+  if (a.amax.absent()) return {};
+  BARACUDA_TRY(expect_elements(name, "amax", a.amax, DType::f32, {}));
+  for (const TensorView* v : {&a.x, &a.scale, &a.y})
+    if (overlaps(a.amax, *v) || (v->numel() > 0 && v->data == a.amax.data)) return invalid(name, "amax overlaps another argument");
+  return {};
+}
+std::span<const Kernel<CastScaled>> CastScaled::kernels() {
+  static constexpr Kernel<CastScaled> list[] = {{.name = "cast_scaled.cpu.map",
+                                                 .launch = launch_all<CastScaled>(Scalable{}, run_cast_scaled),
+                                                 .guarantee = guarantee_scaled,
+                                                 .refuse = [](const CastScaledDescriptor& d, const PlanPreference&) {
+                                                   return dtypes(Scalable{}).has(d.to) ? std::string() : text("no cast to ", d.to);
+                                                 }}};
   return list;
 }
 

@@ -45,6 +45,36 @@ struct Cast {
 };
 using CastPlan = Plan<Cast>;
 
+// y = x scale in another dtype, and the largest |x| in the same pass: what 8-bit training casts with and back. The product is
+// rounded to f32, that to y by the rules of Cast; saturate says nothing where y is f32. amax is of x as it was, 0 of an empty
+// x, NaN where x has one; being of all rows it makes the plan deterministic only, not batch invariant. Dtypes of x and y: f16 bf16 f32 and the 8-bit floats; scale and amax are one f32 each.
+struct CastScaledDescriptor {
+  DType dtype = DType::f32, to = DType::f8_e4m3fn;
+  Shape shape;
+  bool saturate = true;
+  static constexpr auto fields() {
+    return std::tuple(field("dtype", &CastScaledDescriptor::dtype, "of x"), field("to", &CastScaledDescriptor::to, "dtype of y"),
+                      field("shape", &CastScaledDescriptor::shape, "of both"),
+                      field("saturate", &CastScaledDescriptor::saturate, "overflow gives the largest finite value"));
+  }
+};
+struct CastScaled {
+  static constexpr std::string_view name = "cast_scaled", category = "copy", summary = "y = x scale in another dtype, and the largest |x|";
+  using Descriptor = CastScaledDescriptor;
+  struct Args {
+    TensorView x, scale, y, amax;
+    static constexpr auto args() {
+      return std::tuple(arg("x", &Args::x, Role::in), arg("scale", &Args::scale, Role::in, "one f32"), arg("y", &Args::y, Role::out),
+                        arg("amax", &Args::amax, Role::optional_out, "one f32"));
+    }
+  };
+  static DType aux_dtype(const Descriptor& d) { return d.to; }
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<CastScaled>> kernels();
+};
+using CastScaledPlan = Plan<CastScaled>;
+
 // y = x for any strides: dtypes of 1, 2, 4, 8 and 16 bytes, bits unchanged.
 struct CopyDescriptor {
   DType dtype = DType::f32;

@@ -160,6 +160,50 @@ TEST(Copy, Float8CodesOfSpecialValues) {  // what PyTorch and ml_dtypes give
     EXPECT_EQ(y, c.want) << name(c.t) << c.saturate;
   }
 }
+// The product rounded to f32, then as cast; the largest magnitude beside it.
+TEST(Copy, ScaledCasts) {
+  constexpr DType kHere[] = {DType::f16, DType::bf16, DType::f32, DType::f8_e4m3fn, DType::f8_e5m2, DType::f8_e4m3fnuz, DType::f8_e5m2fnuz};
+  for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    limit_isa(set);
+    int turn = 0;
+    for (DType from : kHere)
+      for (DType to : kHere)
+        for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{1}, Shape{37, 29}, Shape{3, 1030}}) {
+          const Layout layout = kLayouts[++turn % 6];
+          const bool saturate = turn % 3 != 0;
+          const float scale = turn % 2 ? 0.37f : 300.0f;
+          const Tensor x = Tensor::normal(from, shape, uint64_t(turn), 0, 5, layout), factor(DType::f32, {1}, {scale});
+          Tensor y(to, shape, kLayouts[turn % 5]), amax(DType::f32, Shape{});
+          ASSERT_OK(run_plan<CastScaled>({from, to, shape, saturate}, {x, factor, y, amax}));
+          double most = 0;
+          for (int64_t i = 0; i < shape.numel(); ++i) {
+            if (!std::isnan(x.at(i))) most = std::max(most, std::fabs(x.at(i)));
+            const float product = float(x.at(i)) * scale;
+            alignas(8) uint8_t got[8];
+            write_element(to, got, y.at(i));
+            expect_cast(DType::f32, &product, to, got, saturate && saturable(to));
+          }
+          EXPECT_EQ(amax.at(0), most) << name(from) << " " << name(to);
+          EXPECT_TRUE(y.guards_intact() && amax.guards_intact());
+        }
+  }
+  limit_isa(Isa::avx512bf16);
+  Tensor x(DType::f32, {100000}, std::vector<double>(100000, -2)), factor(DType::f32, {1}, {0.5}), y(DType::f8_e4m3fn, {100000}), amax(DType::f32, {1});
+  const CastScaledDescriptor d{.shape = {100000}};
+  x.set(99999, -INFINITY);
+  ASSERT_OK(run_plan<CastScaled>(d, {x, factor, y, amax}));
+  EXPECT_TRUE(amax.at(0) == INFINITY && y.at(0) == -1 && y.at(99999) == -448);
+  x.set(5, NAN);
+  ASSERT_OK(run_plan<CastScaled>(d, {x, factor, y, amax}));
+  EXPECT_TRUE(std::isnan(amax.at(0)) && std::isnan(y.at(5)));
+  ASSERT_OK(run_plan<CastScaled>(d, {x, factor, y, {}}));
+  check_repeat_bits<CastScaled>(d, {x, factor, y, amax});
+  check_contract<CastScaled>(d, {x, factor, y, amax}, {"scale", "amax"});
+  expect_refused(CastScaledPlan::select(Stream::cpu(), {DType::f64, DType::f8_e5m2, {2}}).status(), Code::unsupported, {"no f64"});
+  expect_refused(CastScaledPlan::select(Stream::cpu(), {DType::f32, DType::i8, {2}}).status(), Code::unsupported, {"no cast to i8"});
+  expect_refused(run_plan<CastScaled>(d, {x, factor, y, factor}), Code::invalid_problem, {"amax overlaps"});
+  expect_refused(run_plan<CastScaled>(d, {x, x, y, amax}), Code::invalid_problem, {"scale has shape [100000]", "1 element"});
+}
 TEST(Copy, CastShapesAndStrides) {
   for (Layout in : kLayouts)
     for (Layout out : kLayouts)
