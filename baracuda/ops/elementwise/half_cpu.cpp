@@ -24,17 +24,12 @@ void look_up_halves(const void* table, const void* half, void* to, int64_t n) {
 }
 template <class T> void look_up_times(const void* table, const void* dy, const void* half, void* to, int64_t n) {
   constexpr int N = kLanes<float>;
-  constexpr int64_t kBlock = 512;
+  const float* slopes = static_cast<const float*>(table);
   const T *g = static_cast<const T*>(dy), *x = static_cast<const T*>(half);
   T* y = static_cast<T*>(to);
-  alignas(64) float slope[kBlock];
-  for (int64_t first = 0; first < n; first += kBlock) {
-    const int64_t m = n - first < kBlock ? n - first : kBlock;
-    look_up(static_cast<const float*>(table), x + first, slope, m);
-    int64_t i = 0;
-    for (; i + N <= m; i += N) store<T, N>(y + first + i, load<N>(g + first + i) * load<N>(slope + i));
-    for (; i < m; ++i) store<T, 1>(y + first + i, load<1>(g + first + i) * load<1>(slope + i));
-  }
+  int64_t i = 0;
+  for (; i + N <= n; i += N) store<T, N>(y + i, load<N>(g + i) * look_up<N>(slopes, x + i));
+  for (; i < n; ++i) store<T, 1>(y + i, load<1>(g + i) * look_up<1>(slopes, x + i));
 }
 }  // namespace
 extern constexpr HalfKernels half_kernels = {{widen<f16>, widen<bf16>}, {narrow<f16>, narrow<bf16>}, look_up_halves, {look_up_times<f16>, look_up_times<bf16>}};

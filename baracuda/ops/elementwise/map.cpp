@@ -145,7 +145,7 @@ void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const
   bool past[kMapOperands] = {}, any_past = false;
   int64_t step = walk.direct() ? INT64_MAX : kMapBlock;
   for (int k = inputs; k < walk.operands; ++k) {
-    past[k] = !run.widen && !run.look_up && !run.look_up_times && walk.past(k, inputs);  // halves gain nothing by it
+    past[k] = walk.past(k, inputs);
     any_past = any_past || past[k];
     if (past[k]) step = std::min(step, walk.direct() ? kPastBytes / walk.bytes[k] : kMapBlock);
   }

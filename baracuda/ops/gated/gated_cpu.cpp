@@ -12,8 +12,8 @@ namespace {
 constexpr int kBlock = 256;
 using Halves = TypeList<f16, bf16>;
 
-// begin(in) before each block, f(j, x, y) for its elements from j on.
-template <class T, int kIn, int kOut, class Begin, class F> void map_piece(const GatedPiece& p, Begin begin, F f) {
+// f(in, j, x, y) for the elements of a block from j on, which x holds and which lie at in[k] + j.
+template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& p, F f) {
   constexpr int N = kLanes<Acc<T>>;
   alignas(64) T buffer[kIn + kOut][kBlock] = {};
   bool past[kOut];
@@ -32,12 +32,11 @@ template <class T, int kIn, int kOut, class Begin, class F> void map_piece(const
       out[k] = direct ? static_cast<T*>(p.out[k]) + i : buffer[kIn + k];
       past[k] = direct && p.past;
     }
-    begin(in);
     for (int j = 0; j < kBlock; j += N) {
       if (j >= m) break;
       Pack<Acc<T>, N> x[kIn], y[kOut];
       for (int k = 0; k < kIn; ++k) x[k] = load<N>(in[k] + j);
-      f(j, x, y);
+      f(in, j, x, y);
       for (int k = 0; k < kOut; ++k)
         if (past[k]) store_past<T, N>(out[k] + j, y[k]);
         else store<T, N>(out[k] + j, y[k]);
@@ -50,36 +49,23 @@ template <class T, int kIn, int kOut, class Begin, class F> void map_piece(const
   }
   if (p.past) store_past_fence();
 }
-template <int N, int... K> BARACUDA_HD void split(const ActSlope* p, Pack<float, N>& act, Pack<float, N>& slope, std::integer_sequence<int, K...>) {
-  Raw<float, N> a, b;
-  __builtin_memcpy(&a, p, sizeof a);
-  __builtin_memcpy(&b, p + N / 2, sizeof b);
-  act.v = __builtin_shufflevector(a, b, 2 * K...), slope.v = __builtin_shufflevector(a, b, (2 * K + 1)...);
-}
-template <int N> BARACUDA_HD void split(const ActSlope* p, Pack<float, N>& act, Pack<float, N>& slope) {
-  if constexpr (N == 1) act.v = p->act, slope.v = p->slope;
-  else split<N>(p, act, slope, std::make_integer_sequence<int, N>{});
-}
 template <class Act, class T> void forward(const GatedPiece& p) {
-  map_piece<T, 2, 1>(p, [](auto&) {}, [](int, const auto* x, auto* y) { y[0] = gated::gate(Act::act(x[0]), x[1]); });
+  map_piece<T, 2, 1>(p, [](auto&, int, const auto* x, auto* y) { y[0] = gated::gate(Act::act(x[0]), x[1]); });
 }
 template <class Act, class T> void backward(const GatedPiece& p) {
-  map_piece<T, 3, 2>(p, [](auto&) {}, [](int, const auto* x, auto* y) {
+  map_piece<T, 3, 2>(p, [](auto&, int, const auto* x, auto* y) {
     gated::gate_gradient(x[0], x[2], Act::act(x[1]), Act::slope(x[1]), y[0], y[1]);
   });
 }
 template <class T> void forward_by_table(const GatedPiece& p) {
-  alignas(64) float act[kBlock];
-  map_piece<T, 2, 1>(p, [&](auto& in) { look_up(static_cast<const float*>(p.table), in[0], act, kBlock); },
-                     [&](int j, const auto* x, auto* y) { y[0] = gated::gate(load<kLanes<float>>(act + j), x[1]); });
+  map_piece<T, 2, 1>(p, [&](auto& in, int j, const auto* x, auto* y) {
+    y[0] = gated::gate(look_up<kLanes<float>>(static_cast<const float*>(p.table), in[0] + j), x[1]);
+  });
 }
 template <class T> void backward_by_table(const GatedPiece& p) {
-  constexpr int N = kLanes<float>;
-  alignas(64) ActSlope both[kBlock];
-  map_piece<T, 3, 2>(p, [&](auto& in) { look_up(static_cast<const ActSlope*>(p.table), in[1], both, kBlock); },
-                     [&](int j, const auto* x, auto* y) {
-    Pack<float, N> act, slope;
-    split<N>(both + j, act, slope);
+  map_piece<T, 3, 2>(p, [&](auto& in, int j, const auto* x, auto* y) {
+    Pack<float, kLanes<float>> act, slope;
+    look_up(static_cast<const ActSlope*>(p.table), in[1] + j, act, slope);
     gated::gate_gradient(x[0], x[2], act, slope, y[0], y[1]);
   });
 }
