@@ -74,11 +74,18 @@ template <> struct Unary<UnaryKind::mish> : Sloped<Unary<UnaryKind::mish>> {
     return where(x < 0, below, where(x == x, above, x));
   }
 };
+template <class V> BARACUDA_HD V log1p_unit(V t) {  // log(1 + t), 0 <= t <= 1
+  if constexpr (V::kF32)
+    return fma(t * t, poly(t, -0.5, 0x1.55552ap-2, -0x1.fff212p-3, 0x1.98cffep-3, -0x1.4f996ap-3, 0x1.0c1192p-3, -0x1.79ee5p-4,
+                           0x1.9a941ep-5, -0x1.203f72p-6, 0x1.7a99b8p-9), t);
+  else return log1p(t);
+}
 // log(1 + exp(alpha x)) / alpha without overflow; x where alpha x > beta.
 template <class V> BARACUDA_HD V softplus(V x, double alpha, double beta) {
+  if (alpha == 1) return where(x > beta, x, where(x < 0, V(0), x) + log1p_unit(exp(-abs(x))));
   const TwoWords<V> u = times_constant(alpha, x);
   const V t = times(V(1), exp_parts(-abs(u.hi), where(u.hi < 0, u.lo, -u.lo)));
-  return where(u.hi > beta, x, where(u.hi < 0, V(0), x) + log1p(t) / alpha);
+  return where(u.hi > beta, x, where(u.hi < 0, V(0), x) + log1p_unit(t) / alpha);
 }
 template <> struct Unary<UnaryKind::softplus> : Functor1<kX, 2> {
   static constexpr double defaults[3] = {1, kInf, 1};
