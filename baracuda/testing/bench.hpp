@@ -1,8 +1,8 @@
 #pragma once
 // Benchmarks by wall time. Beside each run of a plan stands a run of its floor, in the same process with the same threads:
-// a copy of as many bytes where memory is the limit, a matrix product where arithmetic is. Counters of a benchmark:
+// a copy of as many bytes where memory is the limit (a read where nearly nothing is written), a matrix product where arithmetic is. Counters of a benchmark:
 //   bytes/s, flop/s    by the median run
-//   of_copy, of_gemm   the plan's rate over that of the floor that ran just before it, median over the runs
+//   of_copy, of_read, of_gemm   the plan's rate over that of the floor that ran just before it, median over the runs
 //   best_ms, floor_ms  the best run; the time that the plan's bytes or flops take at the floor's best rate
 // Names are op/dtype/extents[/words], as in rms_norm/f32/4096x4096/residual.
 #include <benchmark/benchmark.h>
@@ -57,6 +57,22 @@ inline Floor copy_floor(double bytes) {
   const int64_t n = std::max<int64_t>(64, int64_t(bytes / 2) / 64 * 64);
   const auto from = std::make_shared<Buffer>(DType::u8, Shape{n}), to = std::make_shared<Buffer>(DType::u8, Shape{n});
   return {"bytes/s", "of_copy", 2.0 * double(n), [from, to, n] { copy_past_caches(from->view().data, to->view().data, n); }};
+}
+
+// A read of `bytes`: the sum of 64-bit words, in pieces of 256 KiB, with eight sums side by side: memory is the limit.
+inline Floor read_floor(double bytes) {
+  constexpr int64_t kWords = 32768;
+  const int64_t n = std::max<int64_t>(8, int64_t(bytes) / 8);
+  const auto from = std::make_shared<Buffer>(DType::u8, Shape{n * 8});
+  return {"bytes/s", "of_read", 8.0 * double(n), [from, n] {
+    parallel_for((n + kWords - 1) / kWords, 1, threads(), [&](int64_t begin, int64_t end, int) {
+      const uint64_t* x = reinterpret_cast<const uint64_t*>(from->view().as<char>());
+      uint64_t sum[8] = {};
+      for (int64_t i = begin * kWords; i + 8 <= std::min(end * kWords, n); i += 8)
+        for (int k = 0; k < 8; ++k) sum[k] += x[i + k];
+      for (uint64_t s : sum) benchmark::DoNotOptimize(s);
+    });
+  }};
 }
 
 // Times `run`, which does `work`, in turn with the floor; after three runs the floor rests while it has taken more time.

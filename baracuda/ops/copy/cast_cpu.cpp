@@ -1,7 +1,7 @@
 // y = x in another dtype. sizeof(From) + sizeof(To) bytes per element; the floor is memory bandwidth. Pairs of floats go
 // through packs, the others through a loop over elements that the compiler vectorises. 8-bit floats and saturating casts
 // take what is not f32 through a block of f32 in L1, rounded to odd on the way in, so that the last rounding is the only one.
-#include "baracuda/math/element.hpp"
+#include "baracuda/math/twice.hpp"
 #include "baracuda/ops/copy/cast_cpu.hpp"
 
 namespace baracuda {
@@ -12,11 +12,31 @@ template <class T> inline constexpr bool kPacked = kIsNarrow<T> || std::is_same_
 template <class T> inline constexpr bool kExactInFloat = kPacked<T> || (std::is_integral_v<T> && sizeof(T) < 4);
 constexpr int64_t kStage = 512;
 
+// N doubles to halves: rounded to To's places as integers. Where one would be subnormal or is NaN, element by element.
+template <class To, int N> BARACUDA_HD void round_doubles(const double* x, To* y) {
+  using D = Pack<double, N / 2>;
+  constexpr int kPlace = kIsF16<To> ? 42 : 45;
+  constexpr int64_t kBelow = (int64_t(1) << kPlace) - 1;
+  const D a = load<N / 2>(x), b = load<N / 2>(x + N / 2);
+  auto odd_case = [](D d) { return ((abs(d) < D(kIsF16<To> ? 0x1p-14 : 0x1p-126)) & (d != D(0))) | (d != d); };
+  auto rounded = [](D d) { return D::from_bits((bits(d) + (kBelow >> 1) + (bits(d) >> kPlace & 1)) & ~kBelow); };
+  if (!any(odd_case(a) | odd_case(b))) store<To, N>(y, narrow(rounded(a), rounded(b)));
+  else for (int i = 0; i < N; ++i) y[i] = cast_element<To>(x[i]);
+}
 template <class From, class To> __attribute__((noinline)) void convert_all(const From* x, To* y, int64_t n) {
   int64_t i = 0;
   if constexpr (kPacked<From> && kPacked<To>) {
     constexpr int N = kLanes<float>;
     for (; i + N <= n; i += N) store<To, N>(y + i, load<N>(x + i));
+  } else if constexpr (kLanes<float> > 1 && std::is_same_v<From, double> && kIsHalf<To>) {
+    constexpr int N = kLanes<float>;
+    for (; i + N <= n; i += N) round_doubles<To, N>(x + i, y + i);
+  } else if constexpr (kLanes<float> > 1 && kIsHalf<From> && std::is_same_v<To, double>) {
+    constexpr int N = kLanes<float>;
+    for (; i + N <= n; i += N) {
+      const auto d = widen(load<N>(x + i));
+      store<double, N / 2>(y + i, d.low), store<double, N / 2>(y + i + N / 2, d.high);
+    }
   }
   for (; i < n; ++i) y[i] = cast_element<To>(x[i]);
 }

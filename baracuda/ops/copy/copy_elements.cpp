@@ -11,8 +11,8 @@ namespace {
 
 // Rows are copied whole where both sides have them; where x runs along another axis than y, blocks are transposed.
 constexpr int64_t kShortRow = 2048;
-constexpr int64_t kBlockRows = 256, kBlockColumns = 64;  // x is read in stretches of kBlockRows
 template <class T> void copy_strided(const MapWalk& m, bool past, int threads) {
+  constexpr int64_t kBlockRows = sizeof(T) == 2 ? 512 : 256, kBlockColumns = sizeof(T) == 2 ? 32 : 64;  // x is read in stretches of kBlockRows
   const MoveKernels& move = BARACUDA_ISA_PICK(move_kernels);
   const auto& w = m.w;
   const T* x = reinterpret_cast<const T*>(m.data[0]);
@@ -87,14 +87,21 @@ void fill_bits(const TensorView& y, Bytes16 bits, int threads) {
   const MapOperand to = MapOperand::of(y);
   MapWalk m;
   m.init(y.shape, {}, {&to, 1});
+  const auto copy_past = BARACUDA_ISA_PICK(move_kernels).copy_past;
+  const bool past = past_caches(y, nullptr);
   with_element(y.dtype, [&]<class T>(T) {
-    T value;
-    std::memcpy(&value, &bits, sizeof value);
+    constexpr int64_t kBlock = 4096 / int64_t(sizeof(T));
+    alignas(64) T block[kBlock];
+    std::memcpy(block, &bits, sizeof(T));
+    if (past) std::fill(block + 1, block + kBlock, block[0]);
     for_each_piece(m.w, threads, [&](const int64_t (&at)[kMapOperands], int64_t, int64_t n) {
       T* piece = reinterpret_cast<T*>(m.data[0]) + at[0];
       const int64_t step = m.w.inner_stride(0);
-      if (step == 1) std::fill(piece, piece + n, value);
-      else for (int64_t i = 0; i < n; ++i) piece[i * step] = value;
+      if (past && step == 1) {
+        for (int64_t i = 0; i < n; i += kBlock) copy_past(piece + i, block, std::min(kBlock, n - i) * int64_t(sizeof(T)));
+        past_fence();
+      } else if (step == 1) std::fill(piece, piece + n, block[0]);
+      else for (int64_t i = 0; i < n; ++i) piece[i * step] = block[0];
     });
   });
 }

@@ -335,6 +335,10 @@ TEST(Copy, LargerThanTheCaches) {
     std::memset(back.view().data, 0xff, size_t(s.numel()) * byte_size(t));
     ASSERT_OK(run_plan<Copy>({t, s}, {x, dense}));
     EXPECT_TRUE(dense.same_bits(x)) << name(t);
+    ASSERT_OK(run_plan<Fill>({t, s}, {dense, 3}));
+    ASSERT_OK(run_plan<Fill>({t, s}, {off, 3}));
+    EXPECT_TRUE(dense.same_bits(off)) << name(t);
+    for (int64_t i : {int64_t(0), s.numel() / 3, s.numel() - 1}) EXPECT_EQ(read_element(t, dense.view().as<char>() + size_t(i) * byte_size(t)), 3);
     ASSERT_OK(run_plan<Copy>({t, s}, {x, off}));
     EXPECT_TRUE(off.same_bits(x)) << name(t);
     TensorView from = x, to = turned;  // turned and turned back; a few elements by hand

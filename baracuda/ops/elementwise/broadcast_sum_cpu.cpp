@@ -58,10 +58,14 @@ template <class T> void add_lanes(double* acc, const void* x, int64_t n, int64_t
   for (; i < n; ++i) one(i);
 }
 // C packs of columns at j; kRows: of as many rows, 0: of `count`.
-template <class T, int C, int kRows> BARACUDA_HD void add_columns(double* acc, const void* const* rows, int64_t count, int64_t j) {
+template <class T, int C, int kRows> BARACUDA_HD void add_columns(double* acc, const void* const* rows, const void* const* next, int64_t count, int64_t j) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>, P = kPacks<A>, H = N / P;
-  auto at = [&](int64_t r, int c) __attribute__((always_inline)) { return load<N>(static_cast<const T*>(rows[r]) + j + c * N); };
+  // A few short streams at a time are too many for the processor to see where they go: the next rows are fetched.
+  auto at = [&](int64_t r, int c) __attribute__((always_inline)) {
+    if (kRows && (c * N * int(sizeof(T))) % 64 == 0) __builtin_prefetch(static_cast<const T*>(next[r]) + j + c * N, 0, 2);
+    return load<N>(static_cast<const T*>(rows[r]) + j + c * N);
+  };
   Sums<A> sum[C * P];
 #pragma GCC unroll 4
   for (int k = 0; k < C * P; ++k) sum[k] = load<H>(acc + j + k * H);
@@ -97,17 +101,17 @@ template <class T> void add_column(double* acc, const void* const* rows, int64_t
   }
   acc[j] = sum;
 }
-template <class T, int kRows> void add_some_rows(double* acc, const void* const* rows, int64_t count, int64_t n) {
+template <class T, int kRows> void add_some_rows(double* acc, const void* const* rows, const void* const* next, int64_t count, int64_t n) {
   constexpr int N = kLanes<Acc<T>>;
   int64_t j = 0;
-  for (; j + 2 * N <= n; j += 2 * N) add_columns<T, 2, kRows>(acc, rows, count, j);
-  for (; j + N <= n; j += N) add_columns<T, 1, kRows>(acc, rows, count, j);
+  for (; j + 2 * N <= n; j += 2 * N) add_columns<T, 2, kRows>(acc, rows, next, count, j);
+  for (; j + N <= n; j += N) add_columns<T, 1, kRows>(acc, rows, next, count, j);
   for (; j < n; ++j) add_column<T>(acc, rows, count, j);
 }
 template <class T> void add_rows(double* acc, const void* const* rows, int64_t count, int64_t n) {
   constexpr int kAtOnce = kIsHalf<T> ? kGroupOfHalves : 4;
-  for (; count >= kAtOnce; count -= kAtOnce, rows += kAtOnce) add_some_rows<T, kAtOnce>(acc, rows, kAtOnce, n);
-  if (count > 0) add_some_rows<T, 0>(acc, rows, count, n);
+  for (; count >= kAtOnce; count -= kAtOnce, rows += kAtOnce) add_some_rows<T, kAtOnce>(acc, rows, rows + (count >= 2 * kAtOnce ? kAtOnce : 0), kAtOnce, n);
+  if (count > 0) add_some_rows<T, 0>(acc, rows, rows, count, n);
 }
 constexpr BroadcastSumKernels make() {
   return {{add_row<float>, add_row<double>}, add_to_group, {add_short<float>, add_short<double>},

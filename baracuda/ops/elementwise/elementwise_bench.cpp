@@ -1,4 +1,4 @@
-// Bytes over time against a copy of as many bytes: 16 M elements.
+// Bytes over time against a copy of as many bytes, gradients of broadcast operands against a read: 16 M elements.
 #include "baracuda/ops/copy/copy.hpp"
 #include "baracuda/ops/elementwise/elementwise.hpp"
 #include "baracuda/ops/random/random.hpp"
@@ -30,13 +30,11 @@ void bias(benchmark::State& state, DType t) {
   Buffer a(t, kShape), b(t, {4096}), y(t, kShape);
   bench_plan<Binary>(state, {BinaryKind::add, t, kShape, {4096}}, {a, b, y}, 2 * a.bytes());
 }
-void bias_gradient(benchmark::State& state, DType t) {
-  Buffer dy(t, kShape), db(t, {4096});
-  bench_plan<BinaryBackward>(state, {BinaryKind::add, t, kShape, {4096}}, {dy, {}, {}, {}, {}, db}, dy.bytes());
-}
-void row_gradient(benchmark::State& state, DType t) {
-  Buffer dy(t, kShape), a(t, kShape), db(t, {4096, 1});
-  bench_plan<BinaryBackward>(state, {BinaryKind::mul, t, kShape, {4096, 1}}, {dy, a, {}, {}, {}, db}, 2 * dy.bytes());
+// Of an operand of one row or one column.
+void sum_gradient(benchmark::State& state, BinaryKind kind, DType t, const Shape& operand) {
+  Buffer dy(t, kShape), a(t, kShape), db(t, operand);
+  const double bytes = double(dy.bytes()) * (saved_for_db(kind).a ? 2 : 1);
+  bench_plan<BinaryBackward>(state, {kind, t, kShape, operand}, {dy, a, {}, {}, {}, db}, bytes, read_floor(bytes));
 }
 void cast(benchmark::State& state, DType from, DType to) {
   Buffer x(from, kShape), y(to, kShape);
@@ -76,8 +74,10 @@ const bool registered = [] {
     for (BinaryKind k : {BinaryKind::mul, BinaryKind::div})
       bench<BinaryBackward>(t, kShape, enum_name(k), [=](benchmark::State& s) { binary_backward(s, k, t); });
     bench<Binary>(t, kShape, "add/one_row", [=](benchmark::State& s) { bias(s, t); });
-    bench<BinaryBackward>(t, kShape, "add/one_row", [=](benchmark::State& s) { bias_gradient(s, t); });
-    bench<BinaryBackward>(t, kShape, "mul/one_column", [=](benchmark::State& s) { row_gradient(s, t); });
+    for (BinaryKind k : {BinaryKind::add, BinaryKind::mul}) {
+      bench<BinaryBackward>(t, kShape, text(enum_name(k), "/one_row"), [=](benchmark::State& s) { sum_gradient(s, k, t, {4096}); });
+      bench<BinaryBackward>(t, kShape, text(enum_name(k), "/one_column"), [=](benchmark::State& s) { sum_gradient(s, k, t, {4096, 1}); });
+    }
     bench<Copy>(t, kShape, "transposed", [=](benchmark::State& s) { transpose(s, t); });
     bench<Fill>(t, kShape, "", [=](benchmark::State& s) { fill(s, t); });
     bench<RandomNormal>(t, kShape, "", [=](benchmark::State& s) { normal(s, t); });

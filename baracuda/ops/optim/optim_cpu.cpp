@@ -45,17 +45,20 @@ template <class P, class G> void adam(const AdamStep& step, const AdamPiece& pie
   }
 }
 
-// Element i goes to lane i mod 64 in its turn; lanes are folded in halves.
-constexpr int kSumLanes = 64;
-template <class T> void squares(const void* data, int64_t n, SquareSums& sums) {
-  constexpr int N = kLanes<Acc<T>>, H = N > 1 ? N / 2 : 1, kParts = kSumLanes / H;
+template <int L> void add_folded(double (&lane)[L], double& sum) {
+  for (int w = L / 2; w; w /= 2)
+    for (int l = 0; l < w; ++l) lane[l] += lane[l + w];
+  sum += lane[0];
+}
+// f32: element i goes to lane i mod 64 in its turn; lanes are folded in halves.
+template <class T> void squares_of_floats(const T* x, int64_t n, SquareSums& sums) {
+  constexpr int L = 64, N = kLanes<T>, H = N > 1 ? N / 2 : 1, kParts = L / H;
   using D = Pack<double, H>;
-  const T* x = static_cast<const T*>(data);
-  const int64_t whole = n / kSumLanes * kSumLanes;
+  const int64_t whole = n / L * L;
   D acc[kParts];
   for (auto& a : acc) a = 0;
-  for (int64_t i = 0; i < whole; i += kSumLanes)
-    for (int k = 0; k < kSumLanes / N; ++k) {
+  for (int64_t i = 0; i < whole; i += L)
+    for (int k = 0; k < L / N; ++k) {
       const auto v = load<N>(x + i + k * N);
       if constexpr (N > 1) {
         const Twice<D> d = widen(v);
@@ -66,16 +69,70 @@ template <class T> void squares(const void* data, int64_t n, SquareSums& sums) {
         acc[k] = acc[k] + d * d;
       }
     }
-  double lane[kSumLanes];
-  for (int k = 0; k < kParts; ++k)
-    for (int l = 0; l < H; ++l) lane[k * H + l] = acc[k].lane(l);
-  for (int64_t i = whole; i < n; ++i) {
-    const double d = convert<double>(load<1>(x + i)).v;
-    lane[i - whole] += d * d;
+  double lane[L];
+  for (int k = 0; k < kParts; ++k) store<double, H>(lane + k * H, acc[k]);
+  for (int64_t i = whole; i < n; ++i) lane[i - whole] += double(x[i]) * double(x[i]);
+  add_folded(lane, sums.mid);
+}
+// Halves, in blocks of 64: lane l adds the squares of 2 l, 2 l + 1, 2 l + 32 and 2 l + 33 in f32, in which each is exact, and the
+// sum in f64; all of it in f64 where f32 may not hold them.
+constexpr int kBlock = 64, kHalfLanes = 16;
+bool squares_fit(const f16*) { return true; }
+bool squares_fit(const bf16* x) {  // the largest is in [2^-40, 2^60): what vanishes beside it is below its last bit
+  constexpr int kMost = (127 + 60) << 7, kLeast = (127 - 40) << 7;
+#if BARACUDA_VECTOR_BYTES == 64
+  const __m512i magnitude = _mm512_set1_epi16(0x7fff);
+  const __m512i m = _mm512_max_epu16(_mm512_and_si512(_mm512_loadu_si512(x), magnitude), _mm512_and_si512(_mm512_loadu_si512(x + 32), magnitude));
+  return !_mm512_cmpge_epu16_mask(m, _mm512_set1_epi16(kMost)) && _mm512_cmpge_epu16_mask(m, _mm512_set1_epi16(kLeast));
+#else
+  int m = 0;
+  for (int l = 0; l < kBlock; ++l) m = (x[l].bits & 0x7fff) > m ? x[l].bits & 0x7fff : m;
+  return m >= kLeast && m < kMost;
+#endif
+}
+template <int N, int... K> BARACUDA_HD Twice<Pack<float, N>> apart(Pack<float, N> a, Pack<float, N> b, std::integer_sequence<int, K...>) {
+  using V = Pack<float, N>;
+  return {V::of(__builtin_shufflevector(a.v, b.v, 2 * K...)), V::of(__builtin_shufflevector(a.v, b.v, (2 * K + 1)...))};
+}
+// p[0], p[2] ... and p[1], p[3] ...
+template <int N, class T> BARACUDA_HD Twice<Pack<float, N>> load_apart(const T* p) {
+  using V = Pack<float, N>;
+  if constexpr (N == 1) return {load<1>(p), load<1>(p + 1)};
+  else if constexpr (kIsF16<T>) return apart(load<N>(p), load<N>(p + N), std::make_integer_sequence<int, N>{});
+  else {
+    typename V::Bits pairs;
+    __builtin_memcpy(&pairs, p, sizeof pairs);
+    return {V::from_bits(pairs << 16), V::from_bits(pairs & int32_t(0xffff0000))};
   }
-  for (int w = kSumLanes / 2; w; w /= 2)
-    for (int l = 0; l < w; ++l) lane[l] += lane[l + w];
-  sums.mid += lane[0];
+}
+template <class T> void squares_of_halves(const T* x, int64_t n, SquareSums& sums) {
+  constexpr int N = kLanes<float>, H = N > 1 ? N / 2 : 1, P = N / H;
+  const int64_t whole = n / kBlock * kBlock;
+  Pack<double, H> acc[kHalfLanes / H];
+  for (auto& a : acc) a = 0;
+  auto add = [&](int l, auto v, auto f) __attribute__((always_inline)) {
+    if constexpr (N == 1) acc[l] = f(convert<double>(v), acc[l]);
+    else {
+      const auto d = widen(v);
+      acc[l / N * P] = f(d.low, acc[l / N * P]), acc[l / N * P + 1] = f(d.high, acc[l / N * P + 1]);
+    }
+  };
+  for (int64_t i = 0; i < whole; i += kBlock) {
+    const bool fit = squares_fit(x + i);
+    for (int l = 0; l < kHalfLanes; l += N) {
+      const auto u = load_apart<N>(x + i + 2 * l), v = load_apart<N>(x + i + 2 * l + 32);
+      if (fit) add(l, fma(v.high, v.high, fma(v.low, v.low, fma(u.high, u.high, u.low * u.low))), [](auto s, auto a) { return a + s; });
+      else for (auto w : {u.low, u.high, v.low, v.high}) add(l, w, [](auto d, auto a) { return fma(d, d, a); });
+    }
+  }
+  double lane[kHalfLanes];
+  for (int k = 0; k < kHalfLanes / H; ++k) store<double, H>(lane + k * H, acc[k]);
+  for (int64_t i = whole; i < n; ++i) lane[i % kHalfLanes] += to_double(x[i]) * to_double(x[i]);
+  add_folded(lane, sums.mid);
+}
+template <class T> void squares(const void* data, int64_t n, SquareSums& sums) {
+  if constexpr (kIsHalf<T>) squares_of_halves(static_cast<const T*>(data), n, sums);
+  else squares_of_floats<T>(static_cast<const T*>(data), n, sums);
 }
 // f64: beyond 2^500 and below 2^-500 the squares leave the range; such numbers are scaled by 2^-600 and 2^600.
 template <> void squares<double>(const void* data, int64_t n, SquareSums& sums) {

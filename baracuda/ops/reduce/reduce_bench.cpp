@@ -7,21 +7,6 @@ namespace {
 using namespace baracuda;
 using namespace baracuda::testing;
 
-// The sum of 64-bit words, in pieces of 256 KiB, with eight sums side by side: memory is the limit.
-Floor read_floor(double bytes) {
-  constexpr int64_t kWords = 32768;
-  const int64_t n = std::max<int64_t>(8, int64_t(bytes) / 8);
-  const auto from = std::make_shared<Buffer>(DType::u8, Shape{n * 8});
-  return {"bytes/s", "of_read", 8.0 * double(n), [from, n] {
-    parallel_for((n + kWords - 1) / kWords, 1, threads(), [&](int64_t begin, int64_t end, int) {
-      const uint64_t* x = reinterpret_cast<const uint64_t*>(from->view().as<char>());
-      uint64_t sum[8] = {};
-      for (int64_t i = begin * kWords; i + 8 <= std::min(end * kWords, n); i += 8)
-        for (int k = 0; k < 8; ++k) sum[k] += x[i + k];
-      for (uint64_t s : sum) benchmark::DoNotOptimize(s);
-    });
-  }};
-}
 void forward(benchmark::State& state, ReduceKind kind, DType t, const Shape& shape, int axis) {
   const ReduceDescriptor d{.kind = kind, .dtype = t, .shape = shape, .axes = {axis}};
   Buffer x(t, shape), y(t, dy_shape(d));
