@@ -88,7 +88,8 @@ template <class T> struct Sum : SumJob {
     alignas(64) char in[kMapOperands][kMapBlock * 16];
     alignas(64) W out[3][kMapBlock];
   };
-  const W* values(Blocks& b, int64_t i, int64_t n) const {
+  // ahead: elements of the walk to those that come next, 0 where the processor sees it.
+  const W* values(Blocks& b, int64_t i, int64_t n, int64_t ahead = 0) const {
     const void* x[kMapOperands];
     void* y[3] = {b.out[0], b.out[1], b.out[2]};
     if (sign) {
@@ -97,6 +98,9 @@ template <class T> struct Sum : SumJob {
       else return run.widen(dy, b.out[0], n), b.out[0];
     }
     for (int k = 0; k < inputs; ++k) x[k] = walk.fetch(k, i, n, b.in[k], true);
+    for (int k = 0; k < inputs && ahead; ++k)
+      if (walk.dense[k] && (k == 0 || x[k] != x[0]) && i + ahead + n <= walk.size())
+        for (int64_t at = 0; at < n * walk.bytes[k]; at += 64) __builtin_prefetch(static_cast<const char*>(x[k]) + ahead * walk.bytes[k] + at, 0, 2);
     run(parameters, x, y, n);
     return b.out[which];
   }
@@ -149,7 +153,7 @@ template <class T> struct Sum : SumJob {
       const int64_t rows = std::min(rows_at_once, end - r), n = rows * width, at = first + r * a.last;
       for (int64_t done = 0; done < n;) {  // a block may end where a row of the walk ends
         const int64_t m = walk.stretch(at + done, std::min(kMapBlock, n - done));
-        const W* v = values(b, at + done, m);
+        const W* v = values(b, at + done, m, rows_at_once == 1 ? a.last : 0);
         for (int64_t i = 0, column = done % width, row = r + done / width; i < m; column = 0, ++row) {
           const int64_t stretch = std::min(width - column, m - i);
           if constexpr (kHalf) {

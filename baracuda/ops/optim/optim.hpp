@@ -63,7 +63,7 @@ struct AdamW {
 using AdamWPlan = Plan<AdamW>;
 
 // norm = 2-norm of all elements of all tensors (0 for none), f32 with one element (f64 for f64 tensors). f16, bf16 and
-// f32 are squared and added in f64; f64 in three accumulators by size (Blue 1978), so that it neither overflows nor
+// f32 are squared and added in f64, halves by fours in f32 where that holds them; f64 in three accumulators by size (Blue 1978), so that it neither overflows nor
 // vanishes when the norm does not. found_inf (f32, one element), when given, becomes 1 if any element is not finite and 0
 // otherwise: what AdamW and a loss scaler read. The order of addition depends on the sizes of the tensors alone.
 // Workspace: 256 partial sums. Guarantee: deterministic.

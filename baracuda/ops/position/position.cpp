@@ -1,6 +1,8 @@
 #include "baracuda/ops/position/position.hpp"
 #include <cmath>
 #include <cstring>
+#include "baracuda/host/move.hpp"
+#include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
 
 namespace baracuda {
@@ -32,13 +34,19 @@ void append(const KvCacheAppendDescriptor& d, const KvCacheAppend::Args& a, cons
   const RowWalk<2> walk({d.batch, d.heads, d.tokens}, {&from, &to});
   const int64_t size = int64_t(byte_size(d.dtype)), per_batch = d.heads * d.tokens;
   if (width == 0) return;
+  const bool past = walk.rows * width >= kPastCaches / size && past_caches(to, nullptr);
+  const auto copy_past = BARACUDA_ISA_PICK(move_kernels).copy_past;
   parallel_for(walk.rows, width < kPiece ? kPiece / width : 1, threads, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       int64_t o[2];
       walk.offsets(r, o);
       const int64_t place = place_of(a, r / per_batch) * to.strides[2];
-      std::memcpy(to.as<char>() + (o[1] + place) * size, from.as<char>() + o[0] * size, size_t(width * size));
+      char* y = to.as<char>() + (o[1] + place) * size;
+      const char* x = from.as<char>() + o[0] * size;
+      if (past) copy_past(y, x, width * size);
+      else std::memcpy(y, x, size_t(width * size));
     }
+    if (past) past_fence();
   });
 }
 Status run_append(const Launch<KvCacheAppend>& l) {

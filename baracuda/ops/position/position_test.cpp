@@ -334,6 +334,17 @@ TEST(Rope, LargerThanTheCaches) {
       EXPECT_TRUE(y.same_bits(off)) << name(t);
     }
 }
+TEST(KvCacheAppend, LargerThanTheCaches) {
+  const Shape shape{1, 16, 3300, 128}, cache{1, 16, 3301, 128};
+  Large x(DType::f32, shape), y(DType::f32, cache), off(DType::f32, cache, 1), v(DType::f32, cache);
+  ASSERT_TRUE(past_caches(y, nullptr));
+  const KvCacheAppendDescriptor d{DType::f32, 1, 16, 3300, 3301, 128, {}};
+  ASSERT_OK(run_plan<KvCacheAppend>(d, {x, x, {}, y, v, 1}));
+  ASSERT_OK(run_plan<KvCacheAppend>(d, {x, x, {}, off, v, 1}));
+  EXPECT_TRUE(y.same_bits(off));
+  for (int64_t h = 0; h < 16; ++h)
+    EXPECT_EQ(std::memcmp(y.view().as<float>() + (h * 3301 + 1) * 128, x.view().as<float>() + h * 3300 * 128, 3300 * 128 * 4), 0);
+}
 
 }  // namespace
 }  // namespace baracuda
