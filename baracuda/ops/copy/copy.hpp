@@ -71,6 +71,7 @@ struct CastScaled {
   static DType aux_dtype(const Descriptor& d) { return d.to; }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
+  static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
   static std::span<const Kernel<CastScaled>> kernels();
 };
 using CastScaledPlan = Plan<CastScaled>;
