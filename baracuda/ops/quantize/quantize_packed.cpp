@@ -1,0 +1,199 @@
+// Four-bit codes. dequantize reads n / 2 bytes and writes n values by a table of 16 that a block's scale makes; quantize reads its block
+// twice, the second time from the caches.
+#include "baracuda/ops/quantize/quantize_packed.hpp"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include "baracuda/host/row_walk.hpp"
+#include "baracuda/math/half.hpp"
+#include "baracuda/ops/elementwise/map.hpp"
+
+namespace baracuda {
+namespace {
+
+struct FormatFacts {
+  int64_t block;
+  bool fixed, high_first;
+  DType scale;
+};
+constexpr FormatFacts kFormats[] = {{64, false, true, DType::f32}, {32, true, false, DType::u8}, {16, true, false, DType::f8_e4m3fn}, {128, false, false, DType::f32}};
+const FormatFacts& facts(const QuantizePackedDescriptor& d) { return kFormats[int(d.format)]; }
+
+constexpr float kNormal[16] = {-1.0f, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f, -0.18477343022823334f,
+                               -0.09105003625154495f, 0.0f, 0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
+                               0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1.0f};
+constexpr float kE2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+constexpr int kNormalZero = 7, kIntZero = 8;
+
+// --- scales
+double scale_of(const QuantizePackedDescriptor& d, const TensorView& scale, int64_t at) {
+  switch (d.format) {
+    case PackedFormat::mxfp4: return scale.as<uint8_t>()[at] == 255 ? NAN : std::ldexp(1.0, scale.as<uint8_t>()[at] - 127);
+    case PackedFormat::nvfp4: return to_float(scale.as<f8_e4m3fn>()[at]);
+    default: return scale.as<float>()[at];
+  }
+}
+double make_scale(const QuantizePackedDescriptor& d, double most, double global, const TensorView& scale, int64_t at) {
+  const auto as_float = [](double v) { return float(std::min(v, double(std::numeric_limits<float>::max()))); };
+  switch (d.format) {
+    case PackedFormat::nf4: return scale.as<float>()[at] = as_float(most);
+    case PackedFormat::int4: return scale.as<float>()[at] = as_float(most / 7);
+    case PackedFormat::nvfp4: {
+      const auto b = from_double<f8_e4m3fn>(global > 0 && std::isfinite(global) ? std::min(most / 6 / global, 448.0) : 0);
+      scale.as<f8_e4m3fn>()[at] = b;
+      return double(to_float(b)) * global;
+    }
+    default: {
+      const int e = most == 0 ? -127 : std::clamp(std::ilogb(most) - 2, -127, 127);
+      scale.as<uint8_t>()[at] = uint8_t(e + 127);
+      return std::ldexp(1.0, e);
+    }
+  }
+}
+
+// --- codes
+int e2m1_code(double v) {
+  const double a = std::fabs(v);
+  return (a > 0.25) + (a >= 0.75) + (a > 1.25) + (a >= 1.75) + (a > 2.5) + (a >= 3.5) + (a > 5) + (std::signbit(v) ? 8 : 0);
+}
+int normal_code(double v) {
+  int code = 0;
+  for (int k = 0; k < 15; ++k) code += v > (double(kNormal[k]) + double(kNormal[k + 1])) / 2;
+  return code;
+}
+// v = x / scale; NaN is the code of 0.
+int code_of(PackedFormat format, double v) {
+  if (v != v) return format == PackedFormat::nf4 ? kNormalZero : format == PackedFormat::int4 ? kIntZero : 0;
+  if (format == PackedFormat::nf4) return normal_code(v);
+  return format == PackedFormat::int4 ? int(std::nearbyint(std::clamp(v, -8.0, 7.0))) + kIntZero : e2m1_code(v);
+}
+
+// f(row offsets, first element, its block) for the blocks of all rows.
+template <int K, class F> void each_block(const QuantizePackedDescriptor& d, const RowWalk<K>& walk, int threads, F f) {
+  const int64_t size = d.block(), blocks = d.shape.last() / size;
+  if (blocks == 0) return;
+  parallel_for(walk.rows * blocks, std::max<int64_t>(1, kPiece / size), threads, [&](int64_t begin, int64_t end, int) {
+    int64_t at[K], row = -1;
+    for (int64_t u = begin; u < end; ++u) {
+      if (u / blocks != row) walk.offsets(row = u / blocks, at);
+      f(at, u % blocks);
+    }
+  });
+}
+int64_t step_of(const TensorView& v) { return v.strides[v.shape.rank - 1]; }
+
+Status run_quantize(const Launch<QuantizePacked>& l) {
+  const auto& d = l.desc;
+  const TensorView &x = l.args.x, &y = l.args.y, &scale = l.args.scale;
+  const int64_t size = d.block(), x_step = step_of(x), y_step = step_of(y), scale_step = step_of(scale);
+  const double global = l.args.global_scale.absent() ? 1 : double(*l.args.global_scale.as<float>());
+  const bool high_first = facts(d).high_first;
+  const RowWalk<3> walk(outer_axes(d.shape), {&x, &y, &scale});
+  visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
+    each_block(d, walk, l.threads, [&](const int64_t (&at)[3], int64_t block) {
+      const T* from = x.as<T>() + at[0] + block * size * x_step;
+      double most = 0;
+      for (int64_t j = 0; j < size; ++j) {
+        const double a = std::fabs(to_double(from[j * x_step]));
+        most = a > most && a <= std::numeric_limits<double>::max() ? a : most;
+      }
+      const double s = make_scale(d, most, global, scale, at[2] + block * scale_step);
+      const auto code = [&](int64_t j) {
+        const double v = to_double(from[j * x_step]);
+        return code_of(d.format, s > 0 ? v / s : v == v ? std::copysign(0.0, v) : v);
+      };
+      uint8_t* to = y.as<uint8_t>() + at[1] + block * size / 2 * y_step;
+      for (int64_t j = 0; j < size / 2; ++j) {
+        const int a = code(2 * j), b = code(2 * j + 1);
+        to[j * y_step] = uint8_t(high_first ? a << 4 | b : b << 4 | a);
+      }
+    });
+    return 0;
+  });
+  return {};
+}
+Status run_dequantize(const Launch<DequantizePacked>& l) {
+  const auto& d = l.desc;
+  const TensorView &x = l.args.x, &y = l.args.y, &scale = l.args.scale, &zero = l.args.zero_point;
+  const int64_t size = d.block(), x_step = step_of(x), y_step = step_of(y), scale_step = step_of(scale), zero_step = zero.absent() ? 0 : step_of(zero);
+  const float global = l.args.global_scale.absent() ? 1 : *l.args.global_scale.as<float>();
+  const int shift = facts(d).high_first ? 4 : 0;  // of a byte's first code
+  const RowWalk<4> walk(outer_axes(d.shape), {&x, &y, &scale, &zero});
+  visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
+    each_block(d, walk, l.threads, [&](const int64_t (&at)[4], int64_t block) {
+      const float s = float(scale_of(d, scale, at[2] + block * scale_step));  // exact
+      const int32_t z = zero.absent() ? kIntZero : zero.as<int32_t>()[at[3] + block * zero_step];
+      T table[16];
+      for (int k = 0; k < 16; ++k) {
+        const float v = d.format == PackedFormat::nf4 ? kNormal[k] : d.format == PackedFormat::int4 ? float(int64_t(k) - z) : kE2m1[k];
+        table[k] = from_double<T>(v * s * global);
+      }
+      const uint8_t* from = x.as<uint8_t>() + at[0] + block * size / 2 * x_step;
+      T* to = y.as<T>() + at[1] + block * size * y_step;
+      for (int64_t j = 0; j < size / 2; ++j) {
+        const int b = from[j * x_step];
+        to[2 * j * y_step] = table[b >> shift & 15], to[(2 * j + 1) * y_step] = table[b >> (4 - shift) & 15];
+      }
+    });
+    return 0;
+  });
+  return {};
+}
+Status validate_packed(std::string_view op, const QuantizePackedDescriptor& d) {
+  if (!valid(d.dtype)) return invalid(op, "invalid dtype");
+  BARACUDA_TRY(expect_shape(op, "shape", d.shape, 1));
+  if (!valid_enum(d.format)) return invalid(op, text("format ", int(d.format), " is not a format"));
+  if (d.block_size < 0 || d.block() % 2 || (facts(d).fixed && d.block() != facts(d).block))
+    return invalid(op, text("block_size ", d.block_size, facts(d).fixed ? text(" is not that of ", enum_name(d.format), ", ", facts(d).block) : std::string(" must be even and positive")));
+  if (d.shape.last() % d.block()) return invalid(op, text("block_size ", d.block(), " does not divide the last extent of ", d.shape));
+  return {};
+}
+template <class Op> Status check_packed(const QuantizePackedDescriptor& d, std::string_view values_name, const TensorView& values, std::string_view codes_name,
+                                        const TensorView& codes, const TensorView& scale, const TensorView& global) {
+  BARACUDA_TRY(expect(Op::name, values_name, values, d.dtype, d.shape));
+  BARACUDA_TRY(expect(Op::name, codes_name, codes, DType::u8, d.codes_shape()));
+  BARACUDA_TRY(expect(Op::name, "scale", scale, d.scale_dtype(), d.scale_shape()));
+  if (global.absent()) return {};
+  if (d.format != PackedFormat::nvfp4) return invalid(Op::name, text("global_scale is given, format ", enum_name(d.format), " has none"));
+  return expect(Op::name, "global_scale", global, DType::f32, {});
+}
+PrecisionGuarantee quantize_guarantee(const QuantizePackedDescriptor&) { return {.math_precision = DType::f64, .accumulator = DType::f64, .batch_invariant = true}; }
+PrecisionGuarantee dequantize_guarantee(const QuantizePackedDescriptor&) { return {.math_precision = DType::f32, .accumulator = DType::f32, .batch_invariant = true}; }
+
+}  // namespace
+
+int64_t QuantizePackedDescriptor::block() const { return block_size ? block_size : facts(*this).block; }
+DType QuantizePackedDescriptor::scale_dtype() const { return facts(*this).scale; }
+Shape QuantizePackedDescriptor::codes_shape() const {
+  Shape s = shape;
+  s[s.rank - 1] /= 2;
+  return s;
+}
+Shape QuantizePackedDescriptor::scale_shape() const {
+  Shape s = shape;
+  s[s.rank - 1] /= block();
+  return s;
+}
+Status QuantizePacked::validate(const Descriptor& d) { return validate_packed(name, d); }
+Status QuantizePacked::check(const Descriptor& d, const Args& a) {
+  return check_packed<QuantizePacked>(d, "x", a.x, "y", a.y, a.scale, a.global_scale);
+}
+std::span<const Kernel<QuantizePacked>> QuantizePacked::kernels() {
+  static constexpr Kernel<QuantizePacked> list[] = {
+      {.name = "quantize_packed.cpu.blocks", .launch = launch_all<QuantizePacked>(Floating{}, run_quantize), .guarantee = quantize_guarantee}};
+  return list;
+}
+Status DequantizePacked::validate(const Descriptor& d) { return validate_packed(name, d); }
+Status DequantizePacked::check(const Descriptor& d, const Args& a) {
+  BARACUDA_TRY((check_packed<DequantizePacked>(d, "y", a.y, "x", a.x, a.scale, a.global_scale)));
+  if (a.zero_point.absent()) return {};
+  if (d.format != PackedFormat::int4) return invalid(name, text("zero_point is given, format ", enum_name(d.format), " has none"));
+  return expect(name, "zero_point", a.zero_point, DType::i32, d.scale_shape());
+}
+std::span<const Kernel<DequantizePacked>> DequantizePacked::kernels() {
+  static constexpr Kernel<DequantizePacked> list[] = {
+      {.name = "dequantize_packed.cpu.table", .launch = launch_all<DequantizePacked>(Floating{}, run_dequantize), .guarantee = dequantize_guarantee}};
+  return list;
+}
+
+}  // namespace baracuda
