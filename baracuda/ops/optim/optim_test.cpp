@@ -277,9 +277,11 @@ TEST(GlobalNorm, case_norm2_overflow) {
   const struct { DType t; std::vector<double> x; double want; } cases[] = {
       {DType::f32, {1e20, 1, 1}, 1e20}, {DType::f32, {3e-30, 4e-30}, 5e-30}, {DType::f32, {3e-45, 4e-45}, 5e-45}, {DType::f64, {3e200, 4e200}, 5e200},
       {DType::f64, {3e-200, 4e-200}, 5e-200}, {DType::f64, {3e-320, 4e-320}, 5e-320}, {DType::f64, {3e200, 4e200, 1e-200, 7}, 5e200}, {DType::f64, {3, 4, 1e-200}, 5},
-      {DType::f64, {1e308, 1e308}, std::sqrt(2.0) * 1e308}, {DType::f16, {60000, 60000}, std::sqrt(2.0) * 60000}, {DType::f32, {0, 0}, 0}};
+      {DType::f64, {1e308, 1e308}, std::sqrt(2.0) * 1e308}, {DType::f16, {60000, 60000}, std::sqrt(2.0) * 60000}, {DType::f32, {0, 0}, 0},
+      {DType::bf16, {3e30, 4e30, 1}, 5e30}, {DType::bf16, {3e-30, 4e-30}, 5e-30}, {DType::bf16, {1e18, 3, 1e-30}, 1e18}, {DType::bf16, {0, 0}, 0},
+      {DType::f16, {3 * 0x1p-24, 4 * 0x1p-24}, 5 * 0x1p-24}, {DType::f16, {60000, 0x1p-24}, 60000}};
   for (const auto& c : cases)
-    for (int64_t padding : {0, 100}) {  // in vectors and in the rest of them
+    for (int64_t padding : {0, 100, 101}) {  // in vectors and in the rest of them
       std::vector<double> x(c.x);
       x.insert(padding % 2 ? x.end() : x.begin(), size_t(padding), 0.0);
       const Tensor t(c.t, {int64_t(x.size())}, x);
