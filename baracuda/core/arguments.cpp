@@ -60,7 +60,7 @@ class Search {
       for (size_t k = 0; k < g.count; ++k) {
         const TensorView v = TensorView::dense(reinterpret_cast<void*>(place), g.dtype.value_or(no_dtype_), g.shape.value_or(kNoShape), plan_.device());
         uint64_t bytes = 0;
-        if (__builtin_mul_overflow(uint64_t(v.numel()), byte_size(v.dtype), &bytes) || bytes > (uint64_t(1) << 63) - place)
+        if (__builtin_mul_overflow(uint64_t(v.numel()), std::max<size_t>(1, byte_size(v.dtype)), &bytes) || bytes > (uint64_t(1) << 63) - place)
           return {Code::out_of_memory, text(op_, ": no memory holds its arguments, ", g.argument.info.name, " has shape ", v.shape)};
         place += (bytes + (1 << 13) - 1) >> 12 << 12;
         views[i].push_back(v);
