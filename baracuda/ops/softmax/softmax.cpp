@@ -1,5 +1,6 @@
 #include "baracuda/ops/softmax/softmax.hpp"
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
@@ -21,6 +22,7 @@ Status validate_common(std::string_view op, const SoftmaxDescriptor& d) {
   const int rank = std::max(d.shape.rank, 1);
   if (d.axis < -rank || d.axis >= rank)
     return invalid(op, text("axis ", d.axis, " is not in [", -rank, ", ", rank, "), shape is ", d.shape));
+  if (!std::isfinite(d.scale)) return invalid(op, text("scale ", d.scale, " is not finite"));
   const DType out = out_dtype(d);
   if (out != d.dtype && (!is_floating(d.dtype) || (out != DType::f32 && out != DType::f64) || byte_size(out) < byte_size(d.dtype)))
     return invalid(op, text("out_dtype ", out, " must be the dtype ", d.dtype, " or a wider one of f32 and f64"));
@@ -89,7 +91,8 @@ struct Work {
 template <int K> Work arrange(const SoftmaxDescriptor& d, const Lines<K>& lines, const RowWalk<K>& walk, int threads) {
   Work w{lines.n, sum_chunks(lines.n), walk.rows, SoftmaxLay::rows, 1, false};
   bool dense_lines = true, dense_across = false;
-  for (int k = 0; k < K; ++k) dense_lines &= lines.step[k] == 1, dense_across |= walk.pitch(k) == 1;
+  for (int k = 0; k < K; ++k)
+    if (lines.view[k].dtype != DType::boolean) dense_lines &= lines.step[k] == 1, dense_across |= walk.pitch(k) == 1;
   // A pack of short lines lies across them.
   if (w.n < 8 || (!dense_lines && dense_across && walk.outer.inner >= 8)) w.lay = SoftmaxLay::columns;
   const bool columns = w.lay == SoftmaxLay::columns;
@@ -120,7 +123,7 @@ template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<
     for (int k = 0; k < 2; ++k)
       if (s.buffer[k]) b.buffer[k] = s.buffer[k] + (worker * s.size + place * kSumChunk * across) * bytes;
     b.ld = ld, b.count = count, b.m = int(std::min<int64_t>(w.n - chunk * kSumChunk, kSumChunk)), b.negate = d.kind == SoftmaxKind::softmin;
-    b.past = past;
+    b.past = past, b.scale = d.scale, b.sign = b.negate ? -d.scale : d.scale;
     return b;
   };
   // Lines i, i + 1 ... of a run of `rows`.
@@ -223,81 +226,94 @@ template <int K> char* place(SoftmaxBlock& b, const TensorView& v, int k, const 
   return v.as<char>() + (at[k] + lines * b.pitch + elements * b.step) * int64_t(byte_size(v.dtype));
 }
 
-struct Forward {
+// The mask is the tensor before the last one, where there is one.
+template <int K> void place_mask(SoftmaxBlock& b, const TensorView& mask, const RowWalk<K>& walk, const int64_t (&step)[K], const int64_t (&at)[K],
+                                 int64_t lines, int64_t elements) {
+  if (mask.absent()) return;
+  const int64_t in_step = b.step, in_pitch = b.pitch;
+  b.mask = place(b, mask, K - 2, walk, step, at, lines, elements);
+  b.mask_step = b.step, b.mask_pitch = b.pitch, b.step = in_step, b.pitch = in_pitch;
+}
+
+template <int K> struct Forward {
   const SoftmaxDescriptor& d;
   const Softmax::Args& a;
   const SoftmaxKernels& k;
   DType acc;
-  using Walk = RowWalk<2>;
-  using Two = int64_t[2];
+  bool plain;  // neither scale nor mask
+  using Walk = RowWalk<K>;
+  using Ints = int64_t[K];
   static constexpr int kStages = 3;
 
-  bool streams(SoftmaxLay lay) const { return lay == SoftmaxLay::columns && d.kind != SoftmaxKind::softmin; }
-  void place_all(SoftmaxBlock& b, const Walk& walk, const Two& step, const Two& at, int64_t lines) const {
+  bool streams(SoftmaxLay lay) const { return plain && lay == SoftmaxLay::columns && d.kind != SoftmaxKind::softmin; }
+  void place_all(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines) const {
     b.in = place(b, a.x, 0, walk, step, at, lines, 0);
-    b.out = place(b, a.y, 1, walk, step, at, lines, 0);
+    b.out = place(b, a.y, K - 1, walk, step, at, lines, 0);
   }
   void step(SoftmaxLay, const SoftmaxBlock* const (&blocks)[3]) const {
     BARACUDA_ISA_PICK(softmax_streams).forward[is_log(d)][d.dtype](blocks);
     if (const SoftmaxBlock* b = blocks[1]) join({b->max, b->sum, b->count, 1, b->count});
   }
-  void ahead(SoftmaxBlock& b, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
+  void ahead(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
     const int64_t size = int64_t(byte_size(d.dtype));
     b.next = place(b, a.x, 0, walk, step, at, lines, elements);
     b.next_line = b.pitch * size, b.next_step = b.step * size;
   }
-  void fetch(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
+  void fetch(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
     b.in = place(b, a.x, 0, walk, step, at, lines, elements);
     k.lay[int(lay)].load[d.dtype][acc](b);
+    if (plain) return;
+    place_mask(b, a.mask, walk, step, at, lines, elements);
+    k.lay[int(lay)].adjust[0][acc](b);
   }
-  void load(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
+  void load(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
     fetch(b, lay, walk, step, at, lines, elements);
     k.lay[int(lay)].exp_sum[!is_log(d)][acc](b);
   }
-  void reload(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
+  void reload(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
     is_log(d) ? fetch(b, lay, walk, step, at, lines, elements) : load(b, lay, walk, step, at, lines, elements);
   }
   // Rows that need no buffer to be finished when their sum is known.
-  bool alike(SoftmaxLay lay, const Walk& walk, const Two& step) const {
-    return lay == SoftmaxLay::rows && a.y.dtype == d.dtype && step[0] == 1 && step[1] == 1 && walk.pitch(0) == walk.pitch(1);
+  bool alike(SoftmaxLay lay, const Walk& walk, const Ints& step) const {
+    return plain && lay == SoftmaxLay::rows && a.y.dtype == d.dtype && step[0] == 1 && step[K - 1] == 1 && walk.pitch(0) == walk.pitch(K - 1);
   }
-  void again(SoftmaxBlock& b, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
+  void again(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
     b.in = place(b, a.x, 0, walk, step, at, lines, elements);
-    b.out = place(b, a.y, 1, walk, step, at, lines, elements);
+    b.out = place(b, a.y, K - 1, walk, step, at, lines, elements);
     k.lay[int(SoftmaxLay::rows)].again[is_log(d)][d.dtype](b);
   }
   void join(SoftmaxJoin j) const {
     j.safe = d.kind == SoftmaxKind::safe_softmax;
     (is_log(d) ? k.join_log : k.join)[acc](j);
   }
-  void finish(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Two& step, const Two& at, int64_t lines, int64_t elements) const {
-    b.out = place(b, a.y, 1, walk, step, at, lines, elements);
+  void finish(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
+    b.out = place(b, a.y, K - 1, walk, step, at, lines, elements);
     k.lay[int(lay)].finish[int(is_log(d) ? SoftmaxFinish::log_value : SoftmaxFinish::value)][acc][a.y.dtype](b);
   }
 };
-struct Backward {
+template <int K> struct Backward {
   const SoftmaxDescriptor& d;
   const SoftmaxBackward::Args& a;
   const SoftmaxKernels& k;
   DType acc;
-  using Walk = RowWalk<3>;
-  using Three = int64_t[3];
+  using Walk = RowWalk<K>;
+  using Ints = int64_t[K];
   static constexpr int kStages = 2;
 
-  bool streams(SoftmaxLay) const { return true; }
-  void place_all(SoftmaxBlock& b, const Walk& walk, const Three& step, const Three& at, int64_t lines) const {
+  bool streams(SoftmaxLay) const { return a.mask.absent(); }
+  void place_all(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines) const {
     b.in = place(b, a.dy, 0, walk, step, at, lines, 0);
     b.second = place(b, a.y, 1, walk, step, at, lines, 0);
-    b.out = place(b, a.dx, 2, walk, step, at, lines, 0);
+    b.out = place(b, a.dx, K - 1, walk, step, at, lines, 0);
   }
   void step(SoftmaxLay lay, const SoftmaxBlock* const (&blocks)[3]) const {
     BARACUDA_ISA_PICK(softmax_streams).backward[int(lay)][is_log(d)][d.dtype](blocks);
   }
-  void ahead(SoftmaxBlock&, const Walk&, const Three&, const Three&, int64_t, int64_t) const {}
+  void ahead(SoftmaxBlock&, const Walk&, const Ints&, const Ints&, int64_t, int64_t) const {}
   // dy and y in buffers of the computing type, or where they lie if that is what they are.
-  void reload(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Three& step, const Three& at, int64_t lines, int64_t elements) const {
+  void reload(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
     void *first = b.buffer[0], *second = b.buffer[1];
-    const bool there = lay == SoftmaxLay::rows && a.dy.dtype == acc && step[0] == 1 && step[1] == 1 && walk.pitch(0) == walk.pitch(1);
+    const bool there = a.mask.absent() && lay == SoftmaxLay::rows && a.dy.dtype == acc && step[0] == 1 && step[1] == 1 && walk.pitch(0) == walk.pitch(1);
     const TensorView* in[] = {&a.dy, &a.y};
     const bool negate = b.negate;
     b.negate = false;
@@ -311,35 +327,47 @@ struct Backward {
     }
     if (!there) b.buffer[0] = first;
     b.negate = negate;
+    if (a.mask.absent()) return;
+    place_mask(b, a.mask, walk, step, at, lines, elements);
+    k.lay[int(lay)].adjust[1][acc](b);
   }
-  void load(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Three& step, const Three& at, int64_t lines, int64_t elements) const {
+  void load(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
     reload(b, lay, walk, step, at, lines, elements);
     k.lay[int(lay)].sum[is_log(d)][acc](b);
   }
-  bool alike(SoftmaxLay, const Walk&, const Three&) const { return false; }
-  void again(SoftmaxBlock&, const Walk&, const Three&, const Three&, int64_t, int64_t) const {}
+  bool alike(SoftmaxLay, const Walk&, const Ints&) const { return false; }
+  void again(SoftmaxBlock&, const Walk&, const Ints&, const Ints&, int64_t, int64_t) const {}
   void join(const SoftmaxJoin& j) const {
     if (j.chunks > 1) k.join_sums[acc](j);
   }
-  void finish(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Three& step, const Three& at, int64_t lines, int64_t elements) const {
-    b.out = place(b, a.dx, 2, walk, step, at, lines, elements);
+  void finish(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
+    b.out = place(b, a.dx, K - 1, walk, step, at, lines, elements);
     k.lay[int(lay)].finish[int(is_log(d) ? SoftmaxFinish::log_slope : SoftmaxFinish::slope)][acc][d.dtype](b);
   }
 };
 
+template <int K, class Pass> Status run_lines(const SoftmaxDescriptor& d, const TensorView* const (&tensors)[K], const Scratch& s, const Pass& pass, int threads) {
+  return run<K>(d, Lines<K>(d, tensors), s, pass, threads);
+}
 Status run_forward(const Launch<Softmax>& l) {
+  const Softmax::Args& a = l.args;
   if (l.desc.shape.numel() == 0) return {};
   Carver c = l.carver();
   const Scratch s(l.desc, c, 1);
-  const Lines<2> lines(l.desc, {&l.args.x, &l.args.y});
-  return run<2>(l.desc, lines, s, Forward{l.desc, l.args, BARACUDA_ISA_PICK(softmax_kernels), computing(l.desc)}, l.threads);
+  const SoftmaxKernels& k = BARACUDA_ISA_PICK(softmax_kernels);
+  const DType acc = computing(l.desc);
+  if (a.mask.absent()) return run_lines<2>(l.desc, {&a.x, &a.y}, s, Forward<2>{l.desc, a, k, acc, l.desc.scale == 1}, l.threads);
+  return run_lines<3>(l.desc, {&a.x, &a.mask, &a.y}, s, Forward<3>{l.desc, a, k, acc, false}, l.threads);
 }
 Status run_backward(const Launch<SoftmaxBackward>& l) {
+  const SoftmaxBackward::Args& a = l.args;
   if (l.desc.shape.numel() == 0) return {};
   Carver c = l.carver();
   const Scratch s(l.desc, c, 2);
-  const Lines<3> lines(l.desc, {&l.args.dy, &l.args.y, &l.args.dx});
-  return run<3>(l.desc, lines, s, Backward{l.desc, l.args, BARACUDA_ISA_PICK(softmax_kernels), computing(l.desc)}, l.threads);
+  const SoftmaxKernels& k = BARACUDA_ISA_PICK(softmax_kernels);
+  const DType acc = computing(l.desc);
+  if (a.mask.absent()) return run_lines<3>(l.desc, {&a.dy, &a.y, &a.dx}, s, Backward<3>{l.desc, a, k, acc}, l.threads);
+  return run_lines<4>(l.desc, {&a.dy, &a.y, &a.mask, &a.dx}, s, Backward<4>{l.desc, a, k, acc}, l.threads);
 }
 
 }  // namespace
@@ -347,6 +375,7 @@ Status run_backward(const Launch<SoftmaxBackward>& l) {
 Status Softmax::validate(const Descriptor& d) { return validate_common(name, d); }
 Status Softmax::check(const Descriptor& d, const Args& a) {
   BARACUDA_TRY(expect(name, "x", a.x, d.dtype, d.shape));
+  if (!a.mask.absent()) BARACUDA_TRY(expect(name, "mask", a.mask, DType::boolean, d.shape));
   return expect(name, "y", a.y, out_dtype(d), d.shape);
 }
 std::span<const Kernel<Softmax>> Softmax::kernels() {
@@ -359,6 +388,7 @@ Status SoftmaxBackward::validate(const Descriptor& d) { return validate_common(n
 Status SoftmaxBackward::check(const Descriptor& d, const Args& a) {
   BARACUDA_TRY(expect(name, "dy", a.dy, out_dtype(d), d.shape));
   BARACUDA_TRY(expect(name, "y", a.y, out_dtype(d), d.shape));
+  if (!a.mask.absent()) BARACUDA_TRY(expect(name, "mask", a.mask, DType::boolean, d.shape));
   return expect(name, "dx", a.dx, d.dtype, d.shape);
 }
 std::span<const Kernel<SoftmaxBackward>> SoftmaxBackward::kernels() {

@@ -4,10 +4,12 @@
 //   log_softmax    y = (x - m) - log sum exp(x - m)
 //   softmin        softmax of -x
 //   safe_softmax   softmax, but 0 along an axis whose elements are all -inf (torch's _safe_softmax)
+// with scale x instead of x (scale: 1 / temperature), and -inf where a mask is given and false, whatever x is there.
 //
 // Shapes: all tensors have `shape`, rank 0 to 8 (rank 0 is an axis of one element); `axis` may be negative. Any strides, zero
 // ones for inputs; empty shapes are served. Dtypes: x and dx f16 bf16 f32 f64; y and dy of out_dtype, which is dtype or a
-// wider one of f32 and f64; then x is widened before anything is computed (torch's dtype=).
+// wider one of f32 and f64; then x is widened before anything is computed (torch's dtype=). mask: bool, of `shape`; strides of zero
+// broadcast it. True takes part, as in torch.masked and JAX's where=; torch's _masked_softmax means the opposite.
 // In place: y may be x, dx may be dy or y, where dtype and strides are equal.
 // Extremes, along an axis: all -inf gives NaN (0 with safe_softmax), a +inf or a NaN gives NaN everywhere, as in torch; other
 // -inf give 0 (log_softmax: -inf). Nothing overflows, and results below the normal range are kept.
@@ -30,11 +32,13 @@ struct SoftmaxDescriptor {
   Shape shape;
   int64_t axis = -1;
   std::optional<DType> out_dtype;
+  double scale = 1;
   static constexpr auto fields() {
     using D = SoftmaxDescriptor;
     return std::tuple(field("kind", &D::kind), field("dtype", &D::dtype, "of x and dx"), field("shape", &D::shape, "of every tensor"),
                       field("axis", &D::axis, "that sums to one; negative counts from the end"),
-                      field("out_dtype", &D::out_dtype, "of y and dy: dtype (the default), or a wider one of f32 and f64"));
+                      field("out_dtype", &D::out_dtype, "of y and dy: dtype (the default), or a wider one of f32 and f64"),
+                      field("scale", &D::scale, "of x, finite: 1 / temperature"));
   }
 };
 
@@ -42,8 +46,10 @@ struct Softmax {
   static constexpr std::string_view name = "softmax", category = "softmax", summary = "y = exp(x) / sum exp(x) along an axis, or its logarithm";
   using Descriptor = SoftmaxDescriptor;
   struct Args {
-    TensorView x, y;
-    static constexpr auto args() { return std::tuple(arg("x", &Args::x, Role::in), arg("y", &Args::y, Role::out)); }
+    TensorView x, y, mask = {};
+    static constexpr auto args() {
+      return std::tuple(arg("x", &Args::x, Role::in), arg("y", &Args::y, Role::out), arg("mask", &Args::mask, Role::optional_in, "bool, true takes part"));
+    }
   };
   static DType aux_dtype(const Descriptor& d) { return d.out_dtype.value_or(d.dtype); }
   static Status validate(const Descriptor&);
@@ -53,15 +59,16 @@ struct Softmax {
 };
 using SoftmaxPlan = Plan<Softmax>;
 
-// softmax, safe_softmax: dx = y (dy - sum dy y); softmin: the negative of it; log_softmax: dx = dy - exp(y) sum dy. y is the output of
-// the forward.
+// softmax, safe_softmax: dx = scale y (dy - sum dy y); softmin: the negative of it; log_softmax: dx = scale (dy - exp(y) sum dy). y is
+// the output of the forward. With its mask, dy counts as 0 where that is false, and dx is 0 there.
 struct SoftmaxBackward {
   static constexpr std::string_view name = "softmax_backward", category = "softmax", summary = "gradient of softmax";
   using Descriptor = SoftmaxDescriptor;
   struct Args {
-    TensorView dy, y, dx;
+    TensorView dy, y, dx, mask = {};
     static constexpr auto args() {
-      return std::tuple(arg("dy", &Args::dy, Role::in), arg("y", &Args::y, Role::in, "output of the forward"), arg("dx", &Args::dx, Role::out));
+      return std::tuple(arg("dy", &Args::dy, Role::in), arg("y", &Args::y, Role::in, "output of the forward"), arg("dx", &Args::dx, Role::out),
+                        arg("mask", &Args::mask, Role::optional_in, "of the forward"));
     }
   };
   static DType aux_dtype(const Descriptor& d) { return Softmax::aux_dtype(d); }

@@ -77,7 +77,7 @@ template <SoftmaxFinish F, bool kOnce, class A, class U> BARACUDA_HD void finish
   using V = Full<A>;
   const A *x = buffer_of<A>(b, 0, c), *y = kBackward<F> ? buffer_of<A>(b, 1, c) : x;
   U* out = static_cast<U*>(b.out) + c * b.pitch;
-  const V sum = double(at<A>(b.sum, c)), max = kBackward<F> ? 0.0 : double(at<A>(b.max, c)), sign = b.negate ? -1 : 1;
+  const V sum = double(at<A>(b.sum, c)), max = kBackward<F> ? 0.0 : double(at<A>(b.max, c)), sign = b.sign;
   auto element = [&](int i, int count) __attribute__((always_inline)) {
     const V v = get<A, N>(x + i, count);
     return finished<F, kOnce>(v, kBackward<F> ? get<A, N>(y + i, count) : v, max, sum, sign);
@@ -138,6 +138,42 @@ template <class T, bool kNegate, SoftmaxFinish F> void again_rows(const SoftmaxB
     for (; i < b.m; i += N) put_out(i, b.m - i < N ? b.m - i : N, false);
   }
   if (b.past) store_past_fence();
+}
+
+// What scale and mask make of the buffer. The padding of rows stays what it was.
+template <class A, bool kGradient> BARACUDA_HD A adjusted(A x, A scale, bool keep) { return keep ? kGradient ? x : x * scale : kGradient ? A(0) : A(-kInf); }
+template <class A, bool kGradient> void adjust_rows(const SoftmaxBlock& b) {
+  constexpr int N = kLanes<A>;
+  const A scale = A(b.scale);
+  for (int c = 0; c < b.count; ++c) {
+    A* const __restrict x = buffer_of<A>(b, 0, c);
+    const uint8_t* const mask = static_cast<const uint8_t*>(b.mask) + c * b.mask_pitch;
+    auto all = [&](auto keep) __attribute__((always_inline)) {
+      for (int i = 0; i < b.m; ++i) x[i] = adjusted<A, kGradient>(x[i], scale, keep(i));
+    };
+    if (!b.mask) all([](int) { return true; });
+    else if (b.mask_step == 1) all([&](int i) { return mask[i] != 0; });
+    else all([&](int i) { return mask[i * b.mask_step] != 0; });
+    if constexpr (!kGradient) {
+      Full<A> top = -kInf;
+      for (int i = 0; i < b.m; i += N) top = larger(load<N>(x + i), top);
+      static_cast<A*>(b.max)[c] = top_lane(top);
+    }
+  }
+}
+template <class A, bool kGradient> void adjust_columns(const SoftmaxBlock& b) {
+  const A scale = A(b.scale);
+  A top[kTile<A>];
+  for (A& t : top) t = A(-kInf);
+  for (int r = 0; r < b.m; ++r) {
+    A* const __restrict x = static_cast<A*>(b.buffer[0]) + r * kTile<A>;
+    const uint8_t* const mask = static_cast<const uint8_t*>(b.mask) + r * b.mask_step;
+    for (int c = 0; c < b.count; ++c) {
+      x[c] = adjusted<A, kGradient>(x[c], scale, !b.mask || mask[c * b.mask_pitch] != 0);
+      top[c] = x[c] > top[c] ? x[c] : top[c];
+    }
+  }
+  for (int c = 0; !kGradient && c < b.count; ++c) static_cast<A*>(b.max)[c] = top[c];
 }
 
 // --- columns: a row of the block is one tile
@@ -224,7 +260,7 @@ template <class A, bool kPlain> void sum_products_columns(const SoftmaxBlock& b)
 template <SoftmaxFinish F, bool kOnce, class A, class U> void finish_tile(const SoftmaxBlock& b, const Full<A>* max, const Full<A>* sum) {
   constexpr int N = kLanes<A>, P = kTilePacks<A>;
   using V = Full<A>;
-  const V sign = b.negate ? -1 : 1;
+  const V sign = b.sign;
   const bool past = b.past && b.pitch == 1 && b.count == kTile<A> && (uintptr_t(b.out) | uintptr_t(b.step) * sizeof(U)) % (N * sizeof(U)) == 0;
   for (int r = 0; r < b.m; ++r) {
     U* out = static_cast<U*>(b.out) + r * b.step;
@@ -319,6 +355,8 @@ template <SoftmaxLay L, class Table> constexpr void fill(Table& t) {
   t.load = by_dtype<ByDType<SoftmaxPass>>(Floating{}, []<class T>() {
     return by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return load_pass<L, T, A>(); });
   });
+  t.adjust[0] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &adjust_rows<A, false> : &adjust_columns<A, false>; });
+  t.adjust[1] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &adjust_rows<A, true> : &adjust_columns<A, true>; });
   t.exp_sum[0] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &exp_sum_rows<A, false> : &exp_sum_columns<A, false>; });
   t.exp_sum[1] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &exp_sum_rows<A, true> : &exp_sum_columns<A, true>; });
   t.sum[0] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &sum_rows<A, false> : &sum_products_columns<A, false>; });

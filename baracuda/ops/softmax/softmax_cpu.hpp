@@ -20,6 +20,10 @@ struct SoftmaxBlock {
   void *max, *sum;             // A [count]
   int count, m;
   bool negate;                 // softmin
+  double scale;                // of x and dx; forward: adjust applies it
+  double sign;                 // of dx: scale, negative for softmin
+  const void* mask;            // bytes, or null; they step like in
+  int64_t mask_step, mask_pitch;
   bool past;                   // out is too large for the caches
   const void* next;            // what will be loaded after this block, to be fetched ahead
   int64_t next_line, next_step;  // its bytes from line to line and from element to element
@@ -36,6 +40,7 @@ using SoftmaxPass = void (*)(const SoftmaxBlock&);
 struct SoftmaxKernels {
   struct {
     ByDType<ByDType<SoftmaxPass>> load;     // [dtype of in][A]: buffer[0] = in or -in, max
+    ByDType<SoftmaxPass> adjust[2];         // [A]: buffer[0] scaled, -inf where the mask is 0, and its max; [1] buffer[0] is 0 there
     ByDType<SoftmaxPass> exp_sum[2];        // [A]: sum of exp; [1] keeps exp in the buffer
     ByDType<SoftmaxPass> sum[2];            // [A]: sum of buffer[0] * buffer[1]; [1] of buffer[0]
     ByDType<ByDType<SoftmaxPass>> finish[int(SoftmaxFinish::count)];  // [A][dtype of out]

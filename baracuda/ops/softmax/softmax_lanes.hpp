@@ -37,7 +37,7 @@ template <SoftmaxFinish F, bool kOnce, class V> BARACUDA_HD V finished(V a, V b,
   if constexpr (F == SoftmaxFinish::value) return kOnce ? a * sum : softmax::value(a, sum, max);
   else if constexpr (F == SoftmaxFinish::log_value) return softmax::log_value(a, max, sum);
   else if constexpr (F == SoftmaxFinish::slope) return softmax::slope(a, b, sum, sign);
-  else return softmax::log_slope(a, b, sum);
+  else return softmax::log_slope(a, b, sum, sign);
 }
 template <SoftmaxFinish F> inline constexpr bool kBackward = F == SoftmaxFinish::slope || F == SoftmaxFinish::log_slope;
 

@@ -20,7 +20,7 @@ template <class V> BARACUDA_HD V value(V e, V first, V second) { return e * firs
 template <class V> BARACUDA_HD V log_value(V x, V max, V log_sum) { return (x - max) - log_sum; }
 
 template <class V> BARACUDA_HD V slope(V dy, V y, V dot, V sign) { return y * sign * (dy - dot); }
-template <class V> BARACUDA_HD V log_slope(V dy, V y, V sum) { return fma(-exp(y), sum, dy); }
+template <class V> BARACUDA_HD V log_slope(V dy, V y, V sum, V sign) { return sign * fma(-exp(y), sum, dy); }
 
 }  // namespace softmax
 }  // namespace baracuda

@@ -67,7 +67,7 @@ template <class T, bool kLog, bool kBefore, bool kNow, bool kPast> void backward
   const int64_t m = now.m;
   auto row = [&](const void* in, const SoftmaxBlock& block) __attribute__((always_inline)) { return static_cast<const T*>(in) + c * block.pitch; };
   const T *const dy0 = row(before.in, before), *const y0 = row(before.second, before), *const dy1 = row(now.in, now), *const y1 = row(now.second, now);
-  const V dot = kBefore ? each(before.sum, c) : V(0), sign = before.negate ? -1 : 1;
+  const V dot = kBefore ? each(before.sum, c) : V(0), sign = before.sign;
   auto element = [&](int64_t j, int count) __attribute__((always_inline)) {
     return finished<F, true>(part<false>(dy0 + j, count, 0), part<false>(y0 + j, count, 0), V(0), dot, sign);
   };
@@ -171,7 +171,7 @@ template <class T, bool kLog, bool kBefore, bool kNow> void backward_tile(Blocks
   const SoftmaxBlock &before = *b[kBefore ? 0 : 1], &now = *b[kNow ? 1 : 0];
   V dot[P];
   for (int k = 0; k < P; ++k) dot[k] = kBefore ? V(load<N>(static_cast<const float*>(before.sum) + k * N)) : V(0);
-  const V sign = before.negate ? -1 : 1;
+  const V sign = before.sign;
   alignas(64) float lane[kSumLanes * W];
   if constexpr (kNow) clear(lane, now.m, W);
   float *const first = static_cast<float*>(now.buffer[0]), *const second = static_cast<float*>(now.buffer[1]);
