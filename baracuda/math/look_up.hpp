@@ -48,12 +48,17 @@ BARACUDA_HD void take_apart(Raw<float, N> a, Raw<float, N> b, Pack<float, N>& fi
   first.v = __builtin_shufflevector(a, b, 2 * K...), second.v = __builtin_shufflevector(a, b, (2 * K + 1)...);
 }
 #endif
-// to[i] = table[x[i]], x as bits.
-BARACUDA_HD void look_up(const uint16_t* table, const void* x, uint16_t* to, int64_t n) {
+// to[i] = table[x[i]], x as bits; past the caches where `to` begins at a line.
+BARACUDA_HD void look_up(const uint16_t* table, const void* x, uint16_t* to, int64_t n, [[maybe_unused]] bool past) {
   const uint16_t* from = static_cast<const uint16_t*>(x);
 #if BARACUDA_VECTOR_BYTES
-  for (; n >= 8; n -= 8, from += 8, to += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_unpacklo_epi64(four_halves(table, from), four_halves(table, from + 4)));
+  for (; n >= 16; n -= 16, from += 16, to += 16) {
+    const __m128i low = _mm_unpacklo_epi64(four_halves(table, from), four_halves(table, from + 4));
+    const __m128i high = _mm_unpacklo_epi64(four_halves(table, from + 8), four_halves(table, from + 12));
+    const __m256i r = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+    if (past) _mm256_stream_si256(reinterpret_cast<__m256i*>(to), r);
+    else _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), r);
+  }
 #endif
   for (int64_t i = 0; i < n; ++i) to[i] = table[from[i]];
 }

@@ -39,9 +39,9 @@ BARACUDA_ISA_TABLE(ElementwiseEntry, where_complex)
 
 struct HalfKernels {  // 0: f16, 1: bf16
   void (*widen[2])(const void* half, float* to, int64_t n);
-  void (*narrow[2])(const float* from, void* half, int64_t n);
-  void (*look_up)(const void* table, const void* half, void* to, int64_t n);  // a table of halves
-  void (*look_up_times[2])(const void* table, const void* dy, const void* half, void* to, int64_t n);  // dy times that of a table of f32
+  void (*narrow[2])(const float* from, void* half, int64_t n, bool past);  // past the caches: `half` begins at a line
+  void (*look_up)(const void* table, const void* half, void* to, int64_t n, bool past);  // a table of halves
+  void (*look_up_times[2])(const void* table, const void* dy, const void* half, void* to, int64_t n, bool past);  // dy times that of a table of f32
 };
 BARACUDA_ISA_TABLE(HalfKernels, half_kernels)
 

@@ -12,23 +12,27 @@ template <class T> void widen(const void* half, float* to, int64_t n) {
   for (; i + N <= n; i += N) store<float, N>(to + i, load<N>(x + i));
   for (; i < n; ++i) to[i] = to_float(x[i]);
 }
-template <class T> void narrow(const float* from, void* half, int64_t n) {
+template <class T> BARACUDA_HD void put(T* y, PackOf<float> x, bool past) {
+  if (past) store_past<T, kLanes<float>>(y, x);
+  else store<T, kLanes<float>>(y, x);
+}
+template <class T> void narrow(const float* from, void* half, int64_t n, bool past) {
   constexpr int N = kLanes<float>;
   T* y = static_cast<T*>(half);
   int64_t i = 0;
-  for (; i + N <= n; i += N) store<T, N>(y + i, load<N>(from + i));
+  for (; i + N <= n; i += N) put<T>(y + i, load<N>(from + i), past);
   for (; i < n; ++i) y[i] = from_float<T>(from[i]);
 }
-void look_up_halves(const void* table, const void* half, void* to, int64_t n) {
-  look_up(static_cast<const uint16_t*>(table), half, static_cast<uint16_t*>(to), n);
+void look_up_halves(const void* table, const void* half, void* to, int64_t n, bool past) {
+  look_up(static_cast<const uint16_t*>(table), half, static_cast<uint16_t*>(to), n, past);
 }
-template <class T> void look_up_times(const void* table, const void* dy, const void* half, void* to, int64_t n) {
+template <class T> void look_up_times(const void* table, const void* dy, const void* half, void* to, int64_t n, bool past) {
   constexpr int N = kLanes<float>;
   const float* slopes = static_cast<const float*>(table);
   const T *g = static_cast<const T*>(dy), *x = static_cast<const T*>(half);
   T* y = static_cast<T*>(to);
   int64_t i = 0;
-  for (; i + N <= n; i += N) store<T, N>(y + i, load<N>(g + i) * look_up<N>(slopes, x + i));
+  for (; i + N <= n; i += N) put<T>(y + i, load<N>(g + i) * look_up<N>(slopes, x + i), past);
   for (; i < n; ++i) store<T, 1>(y + i, load<1>(g + i) * look_up<1>(slopes, x + i));
 }
 }  // namespace

@@ -116,7 +116,7 @@ void MapWalk::put(int k, int64_t i, int64_t n, void* from) const {
   });
 }
 
-void MapKernel::staged(const double* parameters, const void* const* in, void* const* out, int64_t n) const {
+void MapKernel::staged(const double* parameters, const void* const* in, void* const* out, int64_t n, bool past) const {
   constexpr int64_t kStage = 512;
   alignas(64) float x[kMapOperands][kStage], y[kMapOperands][kStage];
   const void* from[kMapOperands];
@@ -132,7 +132,7 @@ void MapKernel::staged(const double* parameters, const void* const* in, void* co
     for (int k = 0; k < outputs; ++k) to[k] = out_bytes == 2 ? static_cast<void*>(y[k]) : static_cast<char*>(out[k]) + i * out_bytes;
     run(parameters, from, to, m);
     if (out_bytes == 2)
-      for (int k = 0; k < outputs; ++k) narrow(y[k], static_cast<uint16_t*>(out[k]) + i, m);
+      for (int k = 0; k < outputs; ++k) narrow(y[k], static_cast<uint16_t*>(out[k]) + i, m, past);
   }
 }
 
@@ -144,9 +144,14 @@ void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const
   const auto copy_past = BARACUDA_ISA_PICK(move_kernels).copy_past;
   bool past[kMapOperands] = {}, any_past = false;
   int64_t step = walk.direct() ? INT64_MAX : kMapBlock;
+  bool all_past = true;
   for (int k = inputs; k < walk.operands; ++k) {
     past[k] = walk.past(k, inputs);
-    any_past = any_past || past[k];
+    any_past = any_past || past[k], all_past = all_past && past[k];
+  }
+  const bool by_run = all_past && run.can_write_past();
+  for (int k = inputs; k < walk.operands; ++k) {
+    past[k] = past[k] && !by_run;
     if (past[k]) step = std::min(step, walk.direct() ? kPastBytes / walk.bytes[k] : kMapBlock);
   }
   parallel_for(walk.size(), kPiece, threads, [&](int64_t begin, int64_t end, int) {
@@ -157,7 +162,7 @@ void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const
       n = walk.stretch(i, std::min(step, end - i));
       for (int k = 0; k < inputs; ++k) x[k] = walk.fetch(k, i, n, block[k], true);
       for (int k = inputs; k < walk.operands; ++k) y[k - inputs] = past[k] ? block[k] : walk.fetch(k, i, n, block[k], false);
-      run(parameters, x, y, n);
+      run(parameters, x, y, n, by_run);
       for (int k = inputs; k < walk.operands; ++k)
         if (past[k]) copy_past(walk.data[k] + i * walk.bytes[k], block[k], n * walk.bytes[k]);
         else walk.put(k, i, n, y[k - inputs]);
