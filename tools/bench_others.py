@@ -92,7 +92,7 @@ def jax_rms_norm(n, run):
 
 
 def standardized(x, axes, w, b):
-    """LayerNorm and GroupNorm: x, whose `axes` are normalised, with weight and bias shaped for it."""
+    """LayerNorm, GroupNorm and BatchNorm: x, whose `axes` are normalised, with weight and bias shaped for it."""
     h = x.astype(jnp.float32)
     d = h - jnp.mean(h, axes, keepdims=True)
     y = d * jax.lax.rsqrt(jnp.mean(d * d, axes, keepdims=True) + 1e-5)
@@ -101,6 +101,19 @@ def standardized(x, axes, w, b):
 
 def jax_layer_norm(n, run):
     return run(lambda x, w, b: standardized(x, -1, w, b), j(n.shape, n.dtype), j(n.shape[-1:], n.dtype, 2), j(n.shape[-1:], n.dtype, 3))
+
+
+def jax_batch_norm(n, run):
+    axes, vector = (0, *range(2, len(n.shape))), (1, n.shape[1], *(1 for _ in n.shape[2:]))
+    return run(lambda x, w, b: standardized(x, axes, w.reshape(vector), b.reshape(vector)), j(n.shape, n.dtype), j((n.shape[1],), n.dtype, 2), j((n.shape[1],), n.dtype, 3))
+
+
+def jax_batch_norm_inference(n):
+    vector = (1, n.shape[1], *(1 for _ in n.shape[2:]))
+    def f(x, w, b, mean, var):
+        w, b, mean, var = (v.astype(jnp.float32).reshape(vector) for v in (w, b, mean, var))
+        return ((x.astype(jnp.float32) - mean) * (jax.lax.rsqrt(var + 1e-5) * w) + b).astype(x.dtype)
+    return jitted(f, j(n.shape, n.dtype), *(j((n.shape[1],), n.dtype, k) for k in (2, 3, 4)), jnp.ones((n.shape[1],), JAX_DTYPES[n.dtype]))
 
 
 def jax_group_norm(n, run):
@@ -263,6 +276,8 @@ JAX = {
     "rms_norm": lambda n: jax_rms_norm(n, jitted), "rms_norm_backward": lambda n: jax_rms_norm(n, pulled_back),
     "layer_norm": lambda n: jax_layer_norm(n, jitted), "layer_norm_backward": lambda n: jax_layer_norm(n, pulled_back),
     "group_norm": lambda n: jax_group_norm(n, jitted), "group_norm_backward": lambda n: jax_group_norm(n, pulled_back),
+    "batch_norm": lambda n: jax_batch_norm(n, jitted), "batch_norm_backward": lambda n: jax_batch_norm(n, pulled_back),
+    "batch_norm_inference": jax_batch_norm_inference,
     "softmax": lambda n: jax_softmax(n, jitted), "softmax_backward": lambda n: jax_softmax(n, pulled_back),
     "scan": lambda n: jax_scan(n, jitted), "scan_backward": lambda n: jax_scan(n, pulled_back),
     "gated": lambda n: jax_gated(n, jitted), "gated_backward": lambda n: jax_gated(n, pulled_back),

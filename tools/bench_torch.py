@@ -64,6 +64,17 @@ def layer_norm(n, run):
     return run(lambda x, w, b: F.layer_norm(x, n.shape[-1:], w, b), t(n.shape, n.dtype), t(n.shape[-1:], n.dtype, 2), t(n.shape[-1:], n.dtype, 3))
 
 
+def group_norm(n, run):
+    groups, c = int(n.words[0].removeprefix("groups")), n.shape[1:2]
+    return run(lambda x, w, b: F.group_norm(x, groups, w, b), t(n.shape, n.dtype), t(c, n.dtype, 2), t(c, n.dtype, 3))
+
+
+def batch_norm(n, run, training=True):
+    c = n.shape[1:2]
+    mean, var = (None, None) if training else (t(c, n.dtype, 4), torch.ones(c, dtype=DTYPES[n.dtype]))
+    return run(lambda x, w, b: F.batch_norm(x, mean, var, w, b, training), t(n.shape, n.dtype), t(c, n.dtype, 2), t(c, n.dtype, 3))
+
+
 def gated(n, run):
     act = {"swiglu": F.silu, "geglu": F.gelu}.get(n.words[0])
     return run(lambda g, u: act(g) * u, t(n.shape, n.dtype), t(n.shape, n.dtype, 2)) if act else None
@@ -212,6 +223,9 @@ def transpose(n):
 TORCH = {
     "rms_norm": lambda n: rms_norm(n, forward), "rms_norm_backward": lambda n: rms_norm(n, backward),
     "layer_norm": lambda n: layer_norm(n, forward), "layer_norm_backward": lambda n: layer_norm(n, backward),
+    "group_norm": lambda n: group_norm(n, forward), "group_norm_backward": lambda n: group_norm(n, backward),
+    "batch_norm": lambda n: batch_norm(n, forward), "batch_norm_backward": lambda n: batch_norm(n, backward),
+    "batch_norm_inference": lambda n: batch_norm(n, forward, False),
     "gated": lambda n: gated(n, forward), "gated_backward": lambda n: gated(n, backward),
     "rope": lambda n: rope(n, forward), "rope_backward": lambda n: rope(n, backward),
     "embedding": lambda n: embedding(n, forward), "embedding_backward": lambda n: embedding(n, backward), "adamw": adamw,

@@ -2,7 +2,7 @@
 #include <bit>
 #include "baracuda/host/move.hpp"
 #include "baracuda/ops/norm/batch_norm_cpu.hpp"
-#include "baracuda/ops/norm/norm_detail.hpp"
+#include "baracuda/ops/norm/standardized_detail.hpp"
 
 namespace baracuda {
 namespace {
@@ -267,14 +267,9 @@ Status run_inference_backward(const Launch<BatchNormInferenceBackward>& l) {
 
 Status BatchNorm::validate(const Descriptor& d) { return validate_training(name, d); }
 Status BatchNorm::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY(expect_x(name, "x", a.x, d));
-  BARACUDA_TRY(expect_vector(name, "weight", a.weight, d));
-  BARACUDA_TRY(expect_vector(name, "bias", a.bias, d));
+  BARACUDA_TRY(check_forward<Descriptor>(name, d, a, expect_x, expect_vector, expect_statistic));
   BARACUDA_TRY(expect_vector(name, "running_mean", a.running_mean, d));
   BARACUDA_TRY(expect_vector(name, "running_var", a.running_var, d));
-  BARACUDA_TRY(expect_x(name, "y", a.y, d));
-  BARACUDA_TRY(expect_statistic(name, "mean", a.mean, d));
-  BARACUDA_TRY(expect_statistic(name, "rstd", a.rstd, d));
   return std::isfinite(a.momentum) ? Status() : invalid(name, text("momentum ", a.momentum, " must be finite"));
 }
 std::span<const Kernel<BatchNorm>> BatchNorm::kernels() {
@@ -286,17 +281,7 @@ std::span<const Kernel<BatchNorm>> BatchNorm::kernels() {
 }
 
 Status BatchNormBackward::validate(const Descriptor& d) { return validate_training(name, d); }
-Status BatchNormBackward::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY(expect_x(name, "dy", a.dy, d));
-  BARACUDA_TRY(expect_x(name, "x", a.x, d));
-  BARACUDA_TRY(expect_vector(name, "weight", a.weight, d));
-  BARACUDA_TRY(expect_statistic(name, "mean", a.mean, d));
-  BARACUDA_TRY(expect_statistic(name, "rstd", a.rstd, d));
-  BARACUDA_TRY(expect_both_or_none(name, a.mean, a.rstd));
-  BARACUDA_TRY(expect_x(name, "dx", a.dx, d));
-  BARACUDA_TRY(expect_vector(name, "dweight", a.dweight, d));
-  return expect_vector(name, "dbias", a.dbias, d);
-}
+Status BatchNormBackward::check(const Descriptor& d, const Args& a) { return check_backward<Descriptor>(name, d, a, expect_x, expect_vector, expect_statistic); }
 std::span<const Kernel<BatchNormBackward>> BatchNormBackward::kernels() {
   static constexpr Kernel<BatchNormBackward> list[] = {{.name = "batch_norm_backward.cpu.channel",
                                                         .launch = launch_all<BatchNormBackward>(Floating{}, run_backward),

@@ -14,8 +14,7 @@
 // a variance out of range as LayerNorm. NaN or an infinity makes its channel NaN, with its running statistics; inference: its elements.
 // Workspace: vectors of channels, and three f64 sums for every 1024 elements of a channel.
 // Guarantee: deterministic, the same bits for any strides, instruction set and number of threads; the inference also batch invariant.
-#include <span>
-#include "baracuda/core/plan.hpp"
+#include "baracuda/ops/norm/standardized.hpp"
 
 namespace baracuda {
 
@@ -32,9 +31,8 @@ struct BatchNormDescriptor {
   }
 };
 
-struct BatchNorm {
-  static constexpr std::string_view name = "batch_norm", category = "norm", summary = "y = (x - mean) / std * weight + bias over a batch";
-  using Descriptor = BatchNormDescriptor;
+struct BatchNorm : Standardized<BatchNormDescriptor> {
+  static constexpr std::string_view name = "batch_norm", summary = "y = (x - mean) / std * weight + bias over a batch";
   struct Args {
     TensorView x, weight, bias, running_mean, running_var, y, mean, rstd;
     double momentum = 0.1;
@@ -46,7 +44,6 @@ struct BatchNorm {
                         arg("momentum", &Args::momentum, Role::value, "weight of this batch in the running statistics, finite"));
     }
   };
-  static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
   static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
@@ -55,19 +52,9 @@ struct BatchNorm {
 using BatchNormPlan = Plan<BatchNorm>;
 
 // With g = dy weight:  dx = rstd (g - mean(g) - xhat mean(g xhat)),  means over the channel;  dweight = sum of dy xhat, dbias = sum of dy.
-struct BatchNormBackward {
-  static constexpr std::string_view name = "batch_norm_backward", category = "norm", summary = "gradients of batch_norm";
-  using Descriptor = BatchNormDescriptor;
-  struct Args {
-    TensorView dy, x, weight, mean, rstd, dx, dweight, dbias;
-    static constexpr auto args() {
-      return std::tuple(arg("dy", &Args::dy, Role::in), arg("x", &Args::x, Role::in), arg("weight", &Args::weight, Role::optional_in),
-                        arg("mean", &Args::mean, Role::optional_in, "of the forward, with rstd; computed again when absent"),
-                        arg("rstd", &Args::rstd, Role::optional_in, "of the forward, with mean"), arg("dx", &Args::dx, Role::out),
-                        arg("dweight", &Args::dweight, Role::optional_out), arg("dbias", &Args::dbias, Role::optional_out));
-    }
-  };
-  static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
+struct BatchNormBackward : Standardized<BatchNormDescriptor> {
+  static constexpr std::string_view name = "batch_norm_backward", summary = "gradients of batch_norm";
+  using Args = StandardizedBackwardArgs;
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
   static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && (in == "dy" || in == "x"); }
@@ -75,9 +62,8 @@ struct BatchNormBackward {
 };
 using BatchNormBackwardPlan = Plan<BatchNormBackward>;
 
-struct BatchNormInference {
-  static constexpr std::string_view name = "batch_norm_inference", category = "norm", summary = "y = (x - mean) / sqrt(var + eps) * weight + bias";
-  using Descriptor = BatchNormDescriptor;
+struct BatchNormInference : Standardized<BatchNormDescriptor> {
+  static constexpr std::string_view name = "batch_norm_inference", summary = "y = (x - mean) / sqrt(var + eps) * weight + bias";
   struct Args {
     TensorView x, weight, bias, mean, var, y;
     static constexpr auto args() {
@@ -86,7 +72,6 @@ struct BatchNormInference {
                         arg("y", &Args::y, Role::out));
     }
   };
-  static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
   static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
@@ -95,9 +80,8 @@ struct BatchNormInference {
 using BatchNormInferencePlan = Plan<BatchNormInference>;
 
 // dx = dy weight rstd;  dweight = sum of dy xhat, dbias = sum of dy. mean and var are constants.
-struct BatchNormInferenceBackward {
-  static constexpr std::string_view name = "batch_norm_inference_backward", category = "norm", summary = "gradients of batch_norm_inference";
-  using Descriptor = BatchNormDescriptor;
+struct BatchNormInferenceBackward : Standardized<BatchNormDescriptor> {
+  static constexpr std::string_view name = "batch_norm_inference_backward", summary = "gradients of batch_norm_inference";
   struct Args {
     TensorView dy, x, weight, mean, var, dx, dweight, dbias;
     static constexpr auto args() {
@@ -107,7 +91,6 @@ struct BatchNormInferenceBackward {
                         arg("dbias", &Args::dbias, Role::optional_out));
     }
   };
-  static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
   static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && (in == "dy" || in == "x"); }

@@ -1,7 +1,6 @@
 #include "baracuda/ops/norm/group_norm.hpp"
 #include "baracuda/ops/norm/group_norm_cpu.hpp"
-#include "baracuda/ops/norm/layer_norm_cpu.hpp"
-#include "baracuda/ops/norm/norm_detail.hpp"
+#include "baracuda/ops/norm/standardized_detail.hpp"
 
 namespace baracuda {
 namespace {
@@ -51,14 +50,7 @@ Status run_forward(const Launch<GroupNorm>& l) {
   prepare_vector(d.dtype, a.bias, -0.0, v.bias, channels_of(d), l.threads);
   const Groups x(d, a.x), y(d, a.y);
   const RowWalk<4> walk({samples_of(d), d.groups}, {&x.rows, &y.rows, &a.mean, &a.rstd});
-  const auto kernel = BARACUDA_ISA_PICK(layer_norm_kernels).forward[d.dtype];
-  const bool past = !y.strided() && past_channels(d, a.y, a.x.data);
-  parallel_for(walk.rows, grain(n), l.threads, [&](int64_t begin, int64_t end, int) {
-    walk.runs(begin, end, [&](const int64_t (&o)[4], int64_t first, int64_t rows) {
-      kernel({at(a.x, o[0]), v.weight, v.bias, at(a.y, o[1]), at(a.mean, o[2]), at(a.rstd, o[3]), walk.pitch(0), walk.pitch(1), walk.pitch(2),
-              walk.pitch(3), rows, n, d.eps, past, first, span_of(d), d.groups, x.strided(), y.strided()});
-    });
-  });
+  standardize_rows(a, d.dtype, d.eps, v, walk, {n, span_of(d), d.groups, x.strided(), y.strided()}, !y.strided() && past_channels(d, a.y, a.x.data), l.threads);
   return {};
 }
 
@@ -102,14 +94,7 @@ Status run_backward(const Launch<GroupNormBackward>& l) {
 }  // namespace
 
 Status GroupNorm::validate(const Descriptor& d) { return validate_common(name, d); }
-Status GroupNorm::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY(expect_x(name, "x", a.x, d));
-  BARACUDA_TRY(expect_vector(name, "weight", a.weight, d));
-  BARACUDA_TRY(expect_vector(name, "bias", a.bias, d));
-  BARACUDA_TRY(expect_x(name, "y", a.y, d));
-  BARACUDA_TRY(expect_statistic(name, "mean", a.mean, d));
-  return expect_statistic(name, "rstd", a.rstd, d);
-}
+Status GroupNorm::check(const Descriptor& d, const Args& a) { return check_forward<Descriptor>(name, d, a, expect_x, expect_vector, expect_statistic); }
 std::span<const Kernel<GroupNorm>> GroupNorm::kernels() {
   static constexpr Kernel<GroupNorm> list[] = {{.name = "group_norm.cpu.group",
                                                 .launch = launch_all<GroupNorm>(Floating{}, run_forward),
@@ -119,17 +104,7 @@ std::span<const Kernel<GroupNorm>> GroupNorm::kernels() {
 }
 
 Status GroupNormBackward::validate(const Descriptor& d) { return validate_common(name, d); }
-Status GroupNormBackward::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY(expect_x(name, "dy", a.dy, d));
-  BARACUDA_TRY(expect_x(name, "x", a.x, d));
-  BARACUDA_TRY(expect_vector(name, "weight", a.weight, d));
-  BARACUDA_TRY(expect_statistic(name, "mean", a.mean, d));
-  BARACUDA_TRY(expect_statistic(name, "rstd", a.rstd, d));
-  BARACUDA_TRY(expect_both_or_none(name, a.mean, a.rstd));
-  BARACUDA_TRY(expect_x(name, "dx", a.dx, d));
-  BARACUDA_TRY(expect_vector(name, "dweight", a.dweight, d));
-  return expect_vector(name, "dbias", a.dbias, d);
-}
+Status GroupNormBackward::check(const Descriptor& d, const Args& a) { return check_backward<Descriptor>(name, d, a, expect_x, expect_vector, expect_statistic); }
 std::span<const Kernel<GroupNormBackward>> GroupNormBackward::kernels() {
   static constexpr Kernel<GroupNormBackward> list[] = {{.name = "group_norm_backward.cpu.group",
                                                         .launch = launch_all<GroupNormBackward>(Floating{}, run_backward),

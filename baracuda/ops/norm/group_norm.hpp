@@ -12,8 +12,7 @@
 // Workspace: weight and bias in the accumulator type; the backward adds two f64 numbers for every sample and channel.
 // Guarantee: deterministic, batch invariant (y, mean, rstd, dx of a sample do not depend on other samples), the same bits for any
 // strides, instruction set and number of threads. dweight and dbias sum the samples in order in f64.
-#include <span>
-#include "baracuda/core/plan.hpp"
+#include "baracuda/ops/norm/standardized.hpp"
 
 namespace baracuda {
 
@@ -32,18 +31,9 @@ struct GroupNormDescriptor {
   }
 };
 
-struct GroupNorm {
-  static constexpr std::string_view name = "group_norm", category = "norm", summary = "y = (x - mean) / std * weight + bias over groups of channels";
-  using Descriptor = GroupNormDescriptor;
-  struct Args {
-    TensorView x, weight, bias, y, mean, rstd;
-    static constexpr auto args() {
-      return std::tuple(arg("x", &Args::x, Role::in), arg("weight", &Args::weight, Role::optional_in), arg("bias", &Args::bias, Role::optional_in),
-                        arg("y", &Args::y, Role::out), arg("mean", &Args::mean, Role::optional_out, "for the backward"),
-                        arg("rstd", &Args::rstd, Role::optional_out, "for the backward"));
-    }
-  };
-  static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
+struct GroupNorm : Standardized<GroupNormDescriptor> {
+  static constexpr std::string_view name = "group_norm", summary = "y = (x - mean) / std * weight + bias over groups of channels";
+  using Args = StandardizedArgs;
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
   static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "y" && in == "x"; }
@@ -53,19 +43,9 @@ using GroupNormPlan = Plan<GroupNorm>;
 
 // With g = dy weight:  dx = rstd (g - mean(g) - xhat mean(g xhat)),  means over the group;  dweight = sum of dy xhat, dbias = sum of
 // dy, over the samples and all elements of a channel.
-struct GroupNormBackward {
-  static constexpr std::string_view name = "group_norm_backward", category = "norm", summary = "gradients of group_norm";
-  using Descriptor = GroupNormDescriptor;
-  struct Args {
-    TensorView dy, x, weight, mean, rstd, dx, dweight, dbias;
-    static constexpr auto args() {
-      return std::tuple(arg("dy", &Args::dy, Role::in), arg("x", &Args::x, Role::in), arg("weight", &Args::weight, Role::optional_in),
-                        arg("mean", &Args::mean, Role::optional_in, "of the forward, with rstd; computed again when absent"),
-                        arg("rstd", &Args::rstd, Role::optional_in, "of the forward, with mean"), arg("dx", &Args::dx, Role::out),
-                        arg("dweight", &Args::dweight, Role::optional_out), arg("dbias", &Args::dbias, Role::optional_out));
-    }
-  };
-  static DType aux_dtype(const Descriptor& d) { return d.weight_dtype.value_or(d.dtype); }
+struct GroupNormBackward : Standardized<GroupNormDescriptor> {
+  static constexpr std::string_view name = "group_norm_backward", summary = "gradients of group_norm";
+  using Args = StandardizedBackwardArgs;
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
   static bool in_place(const Descriptor&, std::string_view out, std::string_view in) { return out == "dx" && (in == "dy" || in == "x"); }

@@ -1,7 +1,6 @@
 #include "baracuda/ops/norm/layer_norm.hpp"
 #include <cstring>
-#include "baracuda/ops/norm/layer_norm_cpu.hpp"
-#include "baracuda/ops/norm/norm_detail.hpp"
+#include "baracuda/ops/norm/standardized_detail.hpp"
 
 namespace baracuda {
 namespace {
@@ -65,14 +64,7 @@ Status run_forward(const Launch<LayerNorm>& l) {
   prepare_vector(d.dtype, flat(d, a.weight), 1, weight, n, l.threads);
   prepare_vector(d.dtype, flat(d, a.bias), -0.0, bias, n, l.threads);
   const RowWalk<4> walk(outer(d), {&a.x, &a.y, &a.mean, &a.rstd});
-  const auto kernel = BARACUDA_ISA_PICK(layer_norm_kernels).forward[d.dtype];
-  const bool past = past_caches(a.y, a.x.data);
-  parallel_for(walk.rows, grain(n), l.threads, [&](int64_t begin, int64_t end, int) {
-    walk.runs(begin, end, [&](const int64_t (&o)[4], int64_t, int64_t rows) {
-      kernel({at(a.x, o[0]), weight, bias, at(a.y, o[1]), at(a.mean, o[2]), at(a.rstd, o[3]), walk.pitch(0), walk.pitch(1), walk.pitch(2),
-              walk.pitch(3), rows, n, d.eps, past});
-    });
-  });
+  standardize_rows(a, d.dtype, d.eps, {weight, bias}, walk, {.n = n}, past_caches(a.y, a.x.data), l.threads);
   return {};
 }
 
@@ -118,14 +110,7 @@ Status run_backward(const Launch<LayerNormBackward>& l) {
 }  // namespace
 
 Status LayerNorm::validate(const Descriptor& d) { return validate_common(name, d); }
-Status LayerNorm::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY(expect_rows(name, "x", a.x, d));
-  BARACUDA_TRY(expect_weight(name, "weight", a.weight, d));
-  BARACUDA_TRY(expect_weight(name, "bias", a.bias, d));
-  BARACUDA_TRY(expect_rows(name, "y", a.y, d));
-  BARACUDA_TRY(expect_statistic(name, "mean", a.mean, d));
-  return expect_statistic(name, "rstd", a.rstd, d);
-}
+Status LayerNorm::check(const Descriptor& d, const Args& a) { return check_forward<Descriptor>(name, d, a, expect_rows, expect_weight, expect_statistic); }
 std::span<const Kernel<LayerNorm>> LayerNorm::kernels() {
   static constexpr Kernel<LayerNorm> list[] = {{.name = "layer_norm.cpu.row",
                                                 .launch = launch_all<LayerNorm>(Floating{}, run_forward),
@@ -135,17 +120,7 @@ std::span<const Kernel<LayerNorm>> LayerNorm::kernels() {
 }
 
 Status LayerNormBackward::validate(const Descriptor& d) { return validate_common(name, d); }
-Status LayerNormBackward::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY(expect_rows(name, "dy", a.dy, d));
-  BARACUDA_TRY(expect_rows(name, "x", a.x, d));
-  BARACUDA_TRY(expect_weight(name, "weight", a.weight, d));
-  BARACUDA_TRY(expect_statistic(name, "mean", a.mean, d));
-  BARACUDA_TRY(expect_statistic(name, "rstd", a.rstd, d));
-  BARACUDA_TRY(expect_both_or_none(name, a.mean, a.rstd));
-  BARACUDA_TRY(expect_rows(name, "dx", a.dx, d));
-  BARACUDA_TRY(expect_weight(name, "dweight", a.dweight, d));
-  return expect_weight(name, "dbias", a.dbias, d);
-}
+Status LayerNormBackward::check(const Descriptor& d, const Args& a) { return check_backward<Descriptor>(name, d, a, expect_rows, expect_weight, expect_statistic); }
 std::span<const Kernel<LayerNormBackward>> LayerNormBackward::kernels() {
   static constexpr Kernel<LayerNormBackward> list[] = {{.name = "layer_norm_backward.cpu.row",
                                                         .launch = launch_all<LayerNormBackward>(Floating{}, run_backward),
