@@ -1,6 +1,9 @@
 #include "baracuda/ops/shape/index_map.hpp"
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include "baracuda/host/move.hpp"
+#include "baracuda/host/past.hpp"
 #include "baracuda/host/strided.hpp"
 #include "baracuda/math/half.hpp"
 
@@ -10,10 +13,23 @@ namespace {
 int64_t wrap(int64_t i, int64_t n) { return (i % n + n) % n; }
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }  // b > 0
 
+// Dense stretches of a result that is larger than the caches are written past them. The caller ends its block with past_fence().
+struct Copier {
+  bool past;
+  static constexpr size_t kLeast = 1024;  // bytes; shorter ones are not worth their head and tail
+  Copier(const TensorView& y, const void* read) : past(y.data != read && y.numel() >= kPastCaches / int64_t(byte_size(y.dtype))) {}
+  void operator()(void* y, const void* x, size_t bytes) const {
+    if (!past || bytes < kLeast) return void(std::memcpy(y, x, bytes));
+    const size_t head = (0 - reinterpret_cast<uintptr_t>(y)) % 64;
+    std::memcpy(y, x, head);
+    BARACUDA_ISA_PICK(move_kernels).copy_past(static_cast<char*>(y) + head, static_cast<const char*>(x) + head, int64_t(bytes - head));
+  }
+  void fence() const { if (past) past_fence(); }
+};
 // `count` blocks of `block` elements, x_step and y_step apart; a block is dense on both sides.
-template <class T> void move(const T* x, int64_t x_step, T* y, int64_t y_step, int64_t count, int64_t block) {
-  if (x_step == block && y_step == block) std::memcpy(y, x, size_t(count * block) * sizeof(T));
-  else if (block > 1) for (int64_t k = 0; k < count; ++k) std::memcpy(y + k * y_step, x + k * x_step, size_t(block) * sizeof(T));
+template <class T> void move(const Copier& copy, const T* x, int64_t x_step, T* y, int64_t y_step, int64_t count, int64_t block) {
+  if (x_step == block && y_step == block) copy(y, x, size_t(count * block) * sizeof(T));
+  else if (block > 1) for (int64_t k = 0; k < count; ++k) copy(y + k * y_step, x + k * x_step, size_t(block) * sizeof(T));
   else if (y_step == 1 && x_step == 0) std::fill(y, y + count, *x);
   else if (y_step == 1 && x_step == -1) for (int64_t k = 0; k < count; ++k) y[k] = x[-k];
   else for (int64_t k = 0; k < count; ++k) y[k * y_step] = x[k * x_step];
@@ -67,6 +83,7 @@ template <class T> void gather_as(const IndexMap& map, const TensorView& x, cons
   int64_t rows = 1;
   for (int a = 0; a < rank; ++a) rows *= map.axis[a].m;
   if (rows * inner.m == 0) return;
+  const Copier copy(y, x.data);
   const int64_t most = std::max<int64_t>(1, kPiece / block), pieces = (inner.m + most - 1) / most;
   parallel_for(rows * pieces, std::max<int64_t>(1, kPiece / (std::min(most, inner.m) * block)), threads, [&](int64_t begin, int64_t end, int) {
     OuterWalk walk{map, x, y, rank};
@@ -82,14 +99,16 @@ template <class T> void gather_as(const IndexMap& map, const TensorView& x, cons
         const AxisMap::Run r = taken ? inner.run(o) : AxisMap::Run{-1, 0, last - o};
         const int64_t count = std::min(r.length, last - o);
         if (r.from < 0) fill(value, to + o * y_step, y_step, count, block);
-        else move(from + r.from * x_step, r.step * x_step, to + o * y_step, y_step, count, block);
+        else move(copy, from + r.from * x_step, r.step * x_step, to + o * y_step, y_step, count, block);
         o += count;
       }
     }
+    copy.fence();
   });
 }
 
-// --- the adjoint: a piece of a row of dx at a time, its sums on the stack.
+// --- the adjoint: a piece of a row of dx at a time. Where one element of dy falls on each of dx, which is all of it but a margin under
+// pads, it is copied; else sums are made on the stack. They start at -0, so that the sum of one term has its bits.
 constexpr int64_t kColumns = 1024;
 // The k of [0, length) for which from + k step lies in [low, high).
 void clip(const AxisMap::Run& r, int64_t low, int64_t high, int64_t& begin, int64_t& end) {
@@ -106,8 +125,30 @@ void clip(const AxisMap::Run& r, int64_t low, int64_t high, int64_t& begin, int6
 template <class T> struct RowSum {
   const IndexMap& map;
   const TensorView& dy;
-  int64_t i[kMaxRank] = {};  // outer indices of dx
+  int64_t i[kMaxRank] = {};  // outer indices of dx, and the indices of dy that take them
+  AxisMap::Progression taken[kMaxRank][3] = {};
+  int takers[kMaxRank] = {};
   double sum[kColumns];
+
+  void set(int a, int64_t index) { i[a] = index, takers[a] = map.axis[a].indices_of(index, taken[a]); }
+  void seek(int64_t row) {
+    for (int a = map.rank - 2; a >= 0; --a) set(a, row % map.axis[a].n), row /= map.axis[a].n;
+  }
+  void next() {
+    for (int a = map.rank - 2; a >= 0; --a) {
+      if (i[a] + 1 < map.axis[a].n) return set(a, i[a] + 1);
+      set(a, 0);
+    }
+  }
+  // The one row of dy that falls on this one of dx, or null.
+  const T* only_row() const {
+    const T* at = dy.as<T>();
+    for (int a = 0; a < map.rank - 1; ++a) {
+      if (takers[a] != 1 || taken[a][0].count != 1) return nullptr;
+      at += taken[a][0].first * dy.strides[a];
+    }
+    return at;
+  }
 
   void add_row(const T* row, int64_t low, int64_t high) {
     const int last = map.rank - 1;
@@ -136,10 +177,22 @@ template <class T> struct RowSum {
   }
   void add(int a, const T* at, int64_t low, int64_t high) {
     if (a >= map.rank - 1) return add_row(at, low, high);
+    for (int j = 0; j < takers[a]; ++j)
+      for (int64_t k = 0; k < taken[a][j].count; ++k) add(a + 1, at + (taken[a][j].first + k * taken[a][j].step) * dy.strides[a], low, high);
+  }
+  // Elements [low, high) of the row `to` of dx, at most kColumns.
+  void make(T* to, int64_t stride, int64_t low, int64_t high, bool empty) {
+    if (low >= high) return;
+    std::fill(sum, sum + (high - low), -0.0);
+    if (!empty) add(0, dy.as<T>(), low, high);
+    bool some = !empty;
+    for (int a = 0; a < map.rank - 1; ++a) some = some && takers[a] > 0;
     AxisMap::Progression p[3];
-    const int n = map.axis[a].indices_of(i[a], p);
-    for (int j = 0; j < n; ++j)
-      for (int64_t k = 0; k < p[j].count; ++k) add(a + 1, at + (p[j].first + k * p[j].step) * dy.strides[a], low, high);
+    for (int64_t c = low; c < high; ++c) {
+      double s = sum[c - low];
+      if (s == 0 && std::signbit(s) && !(some && (map.rank == 0 || map.axis[map.rank - 1].indices_of(c, p) > 0))) s = 0;  // no term at all
+      to[c * stride] = from_double<T>(s);
+    }
   }
 };
 template <class T> void sum_back_as(const IndexMap& map, const TensorView& dy, const TensorView& dx, int threads) {
@@ -149,18 +202,29 @@ template <class T> void sum_back_as(const IndexMap& map, const TensorView& dy, c
   for (int a = 0; a < last; ++a) rows *= map.axis[a].n;
   if (rows * columns == 0) return;
   const bool empty = dy.numel() == 0;  // its other extents may be so large that a walk along them would not end
-  const int64_t pieces = (columns + kColumns - 1) / kColumns;
-  parallel_for(rows * pieces, std::max<int64_t>(1, kColumns / columns), threads, [&](int64_t begin, int64_t end, int) {
-    RowSum<T> s{map, dy, {}, {}};
+  const int64_t pieces = (columns + kColumns - 1) / kColumns, dy_stride = last < 0 ? 1 : dy.strides[last];
+  const AxisMap::Singles singles = last < 0 ? AxisMap::Singles{0, 0, 0} : map.axis[last].singles();
+  const Copier copy(dx, dy.data);
+  parallel_for(rows * pieces, std::max<int64_t>(1, 4 * kColumns / columns), threads, [&](int64_t begin, int64_t end, int) {
+    RowSum<T> s{map, dy};
+    s.seek(begin / pieces);
     for (int64_t u = begin; u < end; ++u) {
-      int64_t row = u / pieces, at = 0;
-      for (int a = last - 1; a >= 0; --a) s.i[a] = row % map.axis[a].n, row /= map.axis[a].n, at += s.i[a] * dx.strides[a];
+      if (u > begin && u % pieces == 0) s.next();
+      T* to = dx.as<T>();
+      for (int a = 0; a < last; ++a) to += s.i[a] * dx.strides[a];
       const int64_t low = u % pieces * kColumns, high = std::min(columns, low + kColumns);
-      std::fill(s.sum, s.sum + (high - low), 0.0);
-      if (!empty) s.add(0, dy.as<T>(), low, high);
-      T* to = dx.as<T>() + at;
-      for (int64_t c = low; c < high; ++c) to[c * stride] = from_double<T>(s.sum[c - low]);
+      int64_t first = low, until = low;  // what is copied
+      const T* row = empty ? nullptr : s.only_row();
+      if (row) first = std::clamp(singles.begin, low, high), until = std::clamp(singles.end, first, high);
+      if (first < until) {
+        const T* from = row + (first + singles.shift) * dy_stride;
+        if (stride == 1 && dy_stride == 1) copy(to + first, from, size_t(until - first) * sizeof(T));
+        else for (int64_t c = 0; c < until - first; ++c) to[(first + c) * stride] = from[c * dy_stride];
+      }
+      s.make(to, stride, low, first, empty);
+      s.make(to, stride, until, high, empty);
     }
+    copy.fence();
   });
 }
 
@@ -201,9 +265,11 @@ int AxisMap::indices_of(int64_t i, Progression (&out)[3]) const {
     if (first < end) out[count++] = {first, 1, end - first};
   };
   switch (kind) {
-    case MapKind::affine:
-      if ((i - start) % step == 0 && (i - start) / step >= 0) add((i - start) / step, (i - start) / step + 1);
+    case MapKind::affine: {
+      const int64_t o = (i - start) * step;
+      if (o >= 0) add(o, o + 1);
       return count;
+    }
     case MapKind::periodic: {
       const int64_t first = i < base || i >= base + period ? m : wrap(i - base - start, period);
       if (first < m) out[count++] = {first, period, ceil_div(m - first, period)};
@@ -222,6 +288,27 @@ int AxisMap::indices_of(int64_t i, Progression (&out)[3]) const {
     if (i == n - 1) add(start + n, m);
   } else if (high >= start + n) add(high, high + 1);
   return count;
+}
+AxisMap::Singles AxisMap::singles() const {
+  int64_t begin = 0, end = n, shift = start;
+  const int64_t hi = m - start - n;
+  switch (kind) {
+    case MapKind::affine: shift = -start, end = step == 1 ? n : 0; break;
+    case MapKind::spread: end = step == 1 ? n : 0; break;
+    case MapKind::periodic: {  // index o and o + period take the same
+      const int64_t again = m - period, lo = wrap(-start, period);
+      begin = base + again - lo, end = base + period - lo, shift = lo - base;
+      break;
+    }
+    case MapKind::repeated: end = step == 1 ? n : 0; break;
+    default: {  // the margin is taken twice; under reflect not the outermost element, which is left to the sums with it
+      const int64_t more = kind == MapKind::reflect;
+      if (start > 0) begin = kind == MapKind::replicate ? 1 : start + more;
+      if (hi > 0) end = n - (kind == MapKind::replicate ? 1 : hi + more);
+    }
+  }
+  begin = std::max({begin, int64_t(0), -shift}), end = std::min({end, n, m - shift});
+  return {begin, std::max(begin, end), shift};
 }
 IndexMap IndexMap::same(const Shape& x) {
   IndexMap map;

@@ -2,13 +2,13 @@
 // Ops that take each element of y from one element of x, or fill it, by a rule per axis: pad, flip, roll, repeat. The
 // rule of an axis is an AxisMap, from an index of y to one of x, affine in stretches. gather() moves elements by a map
 // per axis; sum_back() is its adjoint: dx[i] is the sum of dy over the indices that i was taken to, in their row-major
-// order, added in f64 and rounded once.
+// order, added in f64 and rounded once; of one term that one, bit for bit.
 #include "baracuda/ops/copy/copy_elements.hpp"
 
 namespace baracuda {
 
 enum class MapKind : uint8_t {
-  affine,      // start + step o, always inside x
+  affine,      // start + step o, step 1 or -1, always inside x
   periodic,    // base + (start + o) mod period
   repeated,    // o / step
   spread,      // (o - start) / step where that is an index of x, else filled
@@ -33,6 +33,9 @@ struct AxisMap {
   // The indices of y that take i, ascending: at most three progressions.
   struct Progression { int64_t first, step, count; };
   int indices_of(int64_t i, Progression (&out)[3]) const;
+  // Indices i of x from begin to end that only i + shift takes; others may be such, too.
+  struct Singles { int64_t begin, end, shift; };
+  Singles singles() const;
 };
 struct IndexMap {
   int rank = 0;

@@ -1,23 +1,13 @@
 // permute, concat, split, slice, update_slice, triangle, diagonal: strided copies of views.
 #include <algorithm>
 #include <cstring>
-#include "baracuda/ops/shape/shape_detail.hpp"
+#include "baracuda/ops/shape/slice_places.hpp"
 
 namespace baracuda {
 namespace {
 
 using namespace shape_detail;
 
-// `extent` indices of an axis from `first` on, `step` apart.
-TensorView part(TensorView v, int axis, int64_t first, int64_t extent, int64_t step = 1) {
-  if (extent > 0) v.data = v.as<char>() + first * v.strides[axis] * int64_t(byte_size(v.dtype));
-  v.shape[axis] = extent, v.strides[axis] *= step;
-  return v;
-}
-TensorView slice_of(TensorView v, const SliceDescriptor& d) {
-  for (int i = 0; i < v.shape.rank; ++i) v = part(v, i, at_or(d.start, i, 0), d.size[i], at_or(d.step, i, 1));
-  return v;
-}
 TensorView without_axis(TensorView v, int axis) {
   for (int i = axis; i + 1 < v.shape.rank; ++i) v.shape[i] = v.shape[i + 1], v.strides[i] = v.strides[i + 1];
   v.shape[--v.shape.rank] = 0, v.strides[--v.strides.rank] = 0;
@@ -73,22 +63,17 @@ Status run_slice(const Launch<Slice>& l) {
   return {};
 }
 Status run_slice_backward(const Launch<SliceBackward>& l) {
-  if (!(l.desc.size == l.desc.shape)) fill_bits(l.args.dx, {}, l.threads);
-  copy_elements(l.args.dy, slice_of(l.args.dx, l.desc), l.threads);
+  put_slice(l.args.dy, l.args.dx, slice_of(l.args.dx, l.desc), l.threads);
   return {};
 }
 Status run_update_slice(const Launch<UpdateSlice>& l) {
   const auto& a = l.args;
-  if (a.x.data != a.y.data && !(l.desc.size == l.desc.shape)) copy_elements(a.x, a.y, l.threads);
-  copy_elements(a.update, slice_of(a.y, l.desc), l.threads);
+  replace_slice(a.x, a.update, a.y, slice_of(a.y, l.desc), l.threads);
   return {};
 }
 Status run_update_slice_backward(const Launch<UpdateSliceBackward>& l) {
-  const auto& a = l.args;  // dupdate first: dx may be dy
-  if (!a.dupdate.absent()) copy_elements(slice_of(a.dy, l.desc), a.dupdate, l.threads);
-  if (a.dx.absent()) return {};
-  if (a.dx.data != a.dy.data && !(l.desc.size == l.desc.shape)) copy_elements(a.dy, a.dx, l.threads);
-  fill_bits(slice_of(a.dx, l.desc), {}, l.threads);
+  const auto& a = l.args;
+  share_slice(a.dy, slice_of(a.dy, l.desc), a.dx, slice_of(a.dx, l.desc), a.dupdate, l.threads);
   return {};
 }
 template <class T> void triangle(const TriangleDescriptor& d, const TensorView& x, const TensorView& y, int threads) {
@@ -267,10 +252,7 @@ std::span<const Kernel<UpdateSlice>> UpdateSlice::kernels() {
 }
 Status UpdateSliceBackward::validate(const Descriptor& d) { return validate_slice(name, d); }
 Status UpdateSliceBackward::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY(expect(name, "dy", a.dy, d.dtype, d.shape));
-  if (!a.dx.absent()) BARACUDA_TRY((check_pair<UpdateSliceBackward>(d.dtype, "dy", a.dy, d.shape, "dx", a.dx, d.shape)));
-  if (a.dupdate.absent()) return {};
-  return check_pair<UpdateSliceBackward>(d.dtype, "dy", a.dy, d.shape, "dupdate", a.dupdate, d.y_shape());
+  return check_update_gradients<UpdateSliceBackward>(d, a.dy, a.dx, a.dupdate, d.y_shape());
 }
 std::span<const Kernel<UpdateSliceBackward>> UpdateSliceBackward::kernels() {
   static constexpr Kernel<UpdateSliceBackward> list[] = {{.name = "update_slice_backward.cpu.strided",

@@ -2,7 +2,7 @@
 // Ops that rearrange elements, and their gradients.
 //
 // Dtypes: all of whole bytes, bits unchanged; gradients that sum (pad, repeat, repeat_interleave) f16 bf16 f32 f64, added
-// in f64 in the row-major order of dy and rounded once, so they do not depend on threads. Any strides, also negative, zero
+// in f64 in the row-major order of dy and rounded once, so they do not depend on threads; one term keeps its bits. Any strides, also negative, zero
 // for inputs. An axis may be negative: it counts from the end. Outputs share no memory with inputs unless an op says so.
 // Workspace: none. Guarantee: deterministic, batch invariant.
 #include <span>
