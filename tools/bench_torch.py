@@ -220,7 +220,58 @@ def transpose(n):
     return (lambda: y.copy_(x.T)) if n.has("transposed") else None
 
 
+def pads(n, back=False):
+    around = (3, 5) if len(n.shape) == 2 else (0, 0, 1, 1)
+    pad = [k for a in reversed(around) for k in (a, a)][: 2 * (len(n.shape) - (2 if len(n.shape) == 4 else 0))]
+    lead = (lambda x: x[None]) if n.has("reflect") and len(n.shape) == 2 else (lambda x: x)
+    call = lambda x: F.pad(lead(x), pad, mode=n.words[0])
+    return (backward if back else forward)(call, t(n.shape, n.dtype))
+
+
+def moves(n, back=False):
+    x = t(n.shape, n.dtype)
+    if n.op == "permute":
+        return forward(lambda x: x.permute([int(a) for a in n.words[0]]).contiguous(), x)
+    if n.op == "concat":
+        return into(lambda a, out=None: torch.cat([a, a], axis_of(n), out=out), x)
+    if n.op == "triangle":
+        return into(torch.tril, x)
+    call = {"flip": lambda x: x.flip(axis_of(n)), "roll": lambda x: x.roll(1001, axis_of(n)), "repeat": lambda x: x.repeat(4, 4)}[n.op.removesuffix("_backward")]
+    return (backward if back else forward)(call, x)
+
+
+def indexed(n, back=False):
+    axis = axis_of(n) if n.op != "index" and not n.op.startswith("index_") else 0
+    rows, picked = n.shape[axis], (1 << 24,) if len(n.shape) == 1 else n.shape
+    slices = n.op.startswith("index")
+    i = torch.randint(0, rows, (rows,) if slices else picked, generator=torch.Generator().manual_seed(3))
+    x = t(n.shape, n.dtype)
+    if n.op == "scatter":
+        src = t(picked, n.dtype, 2)
+        return forward(lambda x, i, s: x.scatter_add(axis, i, s), x, i, src)
+    call = (lambda x: x.index_select(0, i)) if slices else (lambda x: x.gather(axis, i))
+    return backward(call, x) if back else into((lambda x, out=None: torch.index_select(x, 0, i, out=out)) if slices else (lambda x, out=None: torch.gather(x, axis, i, out=out)), x)
+
+
+def quantized(n, back=False):
+    x = t(n.shape, n.dtype)
+    scale, zero = torch.full((n.shape[0],), 0.03), torch.zeros(n.shape[0], dtype=torch.int32)
+    per = n.words[0] if n.words else ""
+    if n.op.startswith("fake_quantize"):
+        call = {"tensor": lambda x: torch.fake_quantize_per_tensor_affine(x, 0.03, 0, -128, 127),
+                "channel": lambda x: torch.fake_quantize_per_channel_affine(x, scale, zero, 0, -128, 127)}.get(per)
+        return call and (backward if back else forward)(call, x)
+    if n.dtype != "f32" or per not in ("tensor", "channel"):
+        return None
+    quantize = (lambda x: torch.quantize_per_tensor(x, 0.03, 0, torch.qint8)) if per == "tensor" else (lambda x: torch.quantize_per_channel(x, scale.double(), zero.long(), 0, torch.qint8))
+    return forward(quantize, x) if n.op == "quantize" else forward(lambda q: q.dequantize(), quantize(x))
+
+
 TORCH = {
+    "pad": pads, "pad_backward": lambda n: pads(n, True), "permute": moves, "concat": moves, "triangle": moves, "flip": moves, "roll": moves, "repeat": moves,
+    "repeat_backward": lambda n: moves(n, True), "gather": indexed, "gather_backward": lambda n: indexed(n, True), "index": indexed,
+    "index_backward": lambda n: indexed(n, True), "scatter": indexed, "quantize": quantized, "dequantize": quantized, "fake_quantize": quantized,
+    "fake_quantize_backward": lambda n: quantized(n, True),
     "rms_norm": lambda n: rms_norm(n, forward), "rms_norm_backward": lambda n: rms_norm(n, backward),
     "layer_norm": lambda n: layer_norm(n, forward), "layer_norm_backward": lambda n: layer_norm(n, backward),
     "group_norm": lambda n: group_norm(n, forward), "group_norm_backward": lambda n: group_norm(n, backward),
