@@ -288,7 +288,11 @@ Replay::Count Replay::finish(const std::string& name) {
   for (size_t k = 0; k < want_.size(); ++k) {
     const auto got = got_.find(k);
     if (got == got_.end()) ADD_FAILURE() << name << ": output " << k << " was not computed";
-    else compare(text(name, " out"), *want_[k], got->second, reference && k == 0 ? &r.y.y : nullptr, k == 0 ? r.y.scale : Values{}, nullptr, count);
+    else {
+      const auto further = references.find(k);
+      const Values* of = reference && k == 0 ? &r.y.y : further != references.end() ? &further->second : nullptr;
+      compare(text(name, " out ", k), *want_[k], got->second, of, k == 0 ? r.y.scale : Values{}, nullptr, count);
+    }
   }
   if (!has_gradients()) return count;
   for (size_t k = 0; k < grad_in_.size(); ++k) {

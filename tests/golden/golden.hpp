@@ -87,6 +87,7 @@ class Replay {
 
   Judgement judge;
   std::function<Numbers(const Inputs&)> reference;  // of output 0
+  std::map<size_t, Values> references;              // of further outputs
   // Of every gradient, y and scale; where differences cannot tell (pow of negative numbers). Otherwise differences do.
   std::function<std::vector<Numbers>(const Inputs&)> derivatives;
   const Values& numbers(const Held& t, const Inputs& inputs) const;
@@ -163,6 +164,7 @@ inline constexpr std::string_view kNoTensor = "no operand is a tensor: such a ca
 inline constexpr std::string_view kNumber = "a number where PyTorch wants a tensor: here both are TensorViews";
 inline constexpr std::string_view kMixed = "operands of several dtypes: a plan's operands have one, promotion is a cast";
 inline constexpr std::string_view kNoAxes = "normalized_shape is empty: norms have no such argument, they normalise the last axis or a number of the last ones";
+inline constexpr std::string_view kNoChannels = "x has one axis and none of channels, which batch_norm has";
 inline constexpr std::string_view kRunning = "statistics of earlier batches: group_norm normalises by those of its input";
 inline constexpr std::string_view kOneElement = "rows of one element, whose x - mean is 0: PyTorch's gradient of the weight is a rounding error";
 inline constexpr std::string_view kDType = "the dtype of the result is not one that the operator's plan gives";

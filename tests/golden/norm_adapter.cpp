@@ -1,4 +1,5 @@
 #include <cmath>
+#include "baracuda/ops/norm/batch_norm.hpp"
 #include "baracuda/ops/norm/group_norm.hpp"
 #include "baracuda/ops/norm/layer_norm.hpp"
 #include "baracuda/ops/norm/norm.hpp"
@@ -69,27 +70,34 @@ Status rms_norm(Replay& r, std::string_view) {
 }
 
 // Rows of n elements with a mean and a variance each; `span` neighbours share a weight, and rows take the weights of `groups` in turn.
+// `across`: a row is a channel of all samples, which has one weight, and its mean and variance may be given.
 struct Standardized {
   const Held *x, *weight, *bias;
   int64_t n, span, groups;
   double eps;
+  bool across = false;
+  const Held *given_mean = nullptr, *given_var = nullptr;
 
   int64_t rows() const { return n ? x->shape().numel() / n : 0; }
-  size_t vector(int64_t row, int64_t i) const { return size_t(row % groups * (n / span) + i / span); }
-  // f(row, place of its first element, mean, 1 / std) for every row.
+  size_t place(int64_t row, int64_t i) const { return size_t(across ? (i / span * rows() + row) * span + i % span : row * n + i); }
+  size_t vector(int64_t row, int64_t i) const { return size_t(across ? row : row % groups * (n / span) + i / span); }
+  // f(row, mean, 1 / std) for every row.
   template <class F> void each_row(const Values& v, F f) const {
     for (int64_t r = 0; r < rows(); ++r) {
       double mean = 0, squares = 0;
-      for (int64_t i = 0; i < n; ++i) mean += v[size_t(r * n + i)] / double(n);
-      for (int64_t i = 0; i < n; ++i) squares += (v[size_t(r * n + i)] - mean) * (v[size_t(r * n + i)] - mean) / double(n);
-      f(r, size_t(r * n), mean, 1 / std::sqrt(squares + eps));
+      if (given_var) mean = given_mean->values()[size_t(r)], squares = given_var->values()[size_t(r)];
+      else {
+        for (int64_t i = 0; i < n; ++i) mean += v[place(r, i)] / double(n);
+        for (int64_t i = 0; i < n; ++i) squares += (v[place(r, i)] - mean) * (v[place(r, i)] - mean) / double(n);
+      }
+      f(r, mean, 1 / std::sqrt(squares + eps));
     }
   }
   Numbers forward(const Values& v, const Values& w, const Values& b) const {
     Numbers out{Values(v.size()), Values(v.size())};
-    each_row(v, [&](int64_t r, size_t first, double mean, double rstd) {
+    each_row(v, [&](int64_t r, double mean, double rstd) {
       for (int64_t i = 0; i < n; ++i) {
-        const size_t at = first + size_t(i), k = vector(r, i);
+        const size_t at = place(r, i), k = vector(r, i);
         const double xhat = (v[at] - mean) * rstd, scale = w.empty() ? 1 : w[k], shift = b.empty() ? 0 : b[k];
         out.y[at] = xhat * scale + shift, out.scale[at] = (1 + std::fabs(xhat)) * std::fabs(scale) + std::fabs(shift);
       }
@@ -100,14 +108,14 @@ struct Standardized {
   void conditions(Replay& r) const {
     const Values v = x->values(), e = r.dy().values(), w = weight ? weight->values() : Values{};
     Values dx(v.size()), dweight(weight ? w.size() : 0), dbias(bias ? size_t(bias->shape().numel()) : 0);
-    each_row(v, [&](int64_t row, size_t first, double mean, double rstd) {
-      auto size = [&](int64_t i) { return 1 + std::fabs(v[first + size_t(i)] - mean) * rstd; };
-      auto g = [&](int64_t i) { return std::fabs(e[first + size_t(i)] * (weight ? w[vector(row, i)] : 1)); };
+    each_row(v, [&](int64_t row, double mean, double rstd) {
+      auto size = [&](int64_t i) { return 1 + std::fabs(v[place(row, i)] - mean) * rstd; };
+      auto g = [&](int64_t i) { return std::fabs(e[place(row, i)] * (weight ? w[vector(row, i)] : 1)); };
       double sum = 0;
       for (int64_t i = 0; i < n; ++i) sum += g(i) * size(i) / double(n);
       for (int64_t i = 0; i < n; ++i) {
-        const double term = std::fabs(e[first + size_t(i)]);
-        dx[first + size_t(i)] = rstd * (g(i) + size(i) * sum);
+        const double term = std::fabs(e[place(row, i)]);
+        dx[place(row, i)] = rstd * (g(i) + size(i) * sum);
         if (weight) dweight[vector(row, i)] += term * size(i);
         if (bias) dbias[vector(row, i)] += term;
       }
@@ -117,6 +125,12 @@ struct Standardized {
     if (bias) r.condition(*bias, dbias);
   }
 };
+void judge_standardized(Replay& r, const Standardized& s) {
+  r.judge = {.ulps = 1, .terms = double(std::max(s.n, s.rows()))};
+  r.reference = [&r, s](const Inputs& in) {
+    return s.forward(r.numbers(*s.x, in), s.weight ? r.numbers(*s.weight, in) : Values{}, s.bias ? r.numbers(*s.bias, in) : Values{});
+  };
+}
 // Descriptor and arguments of the ops are alike; `vectors` is the shape of weight and bias, `statistics` that of mean and rstd.
 template <class Op, class Backward>
 Status replay_standardized(Replay& r, const typename Op::Descriptor& d, const Standardized& s, const Shape& vectors, const Shape& statistics,
@@ -135,11 +149,11 @@ Status replay_standardized(Replay& r, const typename Op::Descriptor& d, const St
     for (double& e : v) e = testing::rounded(r.wanted(k).dtype(), e);
     r.output(k, v);
   };
-  if (with_statistics) as_wanted(1, mean), as_wanted(2, rstd);
-  r.judge = {.ulps = 1, .terms = double(std::max(s.n, s.rows()))};
-  r.reference = [&r, s](const Inputs& in) {
-    return s.forward(r.numbers(*s.x, in), s.weight ? r.numbers(*s.weight, in) : Values{}, s.bias ? r.numbers(*s.bias, in) : Values{});
-  };
+  if (with_statistics) {
+    as_wanted(1, mean), as_wanted(2, rstd);
+    s.each_row(s.x->values(), [&](int64_t, double m, double scale) { r.references[1].push_back(m), r.references[2].push_back(scale); });
+  }
+  judge_standardized(r, s);
   if (!r.has_gradients()) return {};
   Tensor dx(d.dtype, d.shape), dweight(d.dtype, vectors), dbias(d.dtype, vectors);
   BARACUDA_TRY(run_plan<Backward>(d, {.dy = r.dy(), .x = *s.x, .weight = weight, .mean = mean, .rstd = rstd, .dx = dx,
@@ -181,6 +195,38 @@ Status instance_norm(Replay& r, std::string_view) {
   const Standardized s{x, r.tensor(2, "weight"), r.tensor(3, "bias"), span, span, channels[0], d.eps};
   return replay_standardized<GroupNorm, GroupNormBackward>(r, d, s, channels, {x->shape()[0], channels[0]});
 }
+// By the statistics of the batch, or by given ones.
+Status batch_norm(Replay& r, std::string_view op) {
+  const Held* x = r.input();
+  if (x->shape().rank < 2) return r.decline(kNoChannels);
+  const bool functional = op == "nn.functional.batch_norm", update = op == "_batch_norm_with_update";
+  const bool bare = r.argument(2, "running_mean") && r.argument(2, "running_mean")->is_boolean();  // without running statistics
+  const size_t weights = functional ? 2 : 0, running = functional ? 0 : 2, flag = bare ? 2 : 4, eps = update ? 5 : flag + 2;
+  const bool training = update || r.value(flag, "training", false);
+  const BatchNormDescriptor d{.dtype = x->dtype(), .shape = x->shape(), .eps = r.value(eps, "eps", 1e-5)};
+  const Shape channels = {x->shape()[1]};
+  const int64_t span = x->shape().product(2, x->shape().rank);
+  Standardized s{x, r.tensor(weights, "weight"), r.tensor(weights + 1, "bias"), x->shape()[0] * span, span, 1, d.eps, true};
+  if (training) {
+    BARACUDA_TRY((replay_standardized<BatchNorm, BatchNormBackward>(r, d, s, channels, channels, !functional)));
+    if (update) r.output(3, Values{});  // scratch for another backward
+    return {};
+  }
+  s.given_mean = r.tensor(running, "running_mean"), s.given_var = r.tensor(running + 1, "running_var");
+  const TensorView weight = s.weight ? s.weight->view() : TensorView{}, bias = s.bias ? s.bias->view() : TensorView{};
+  Tensor y(d.dtype, d.shape), dx(d.dtype, d.shape), dweight(d.dtype, channels), dbias(d.dtype, channels);
+  BARACUDA_TRY(run_plan<BatchNormInference>(d, {.x = *x, .weight = weight, .bias = bias, .mean = *s.given_mean, .var = *s.given_var, .y = y}));
+  r.output(0, y);
+  if (!functional) r.output(1, Values{}), r.output(2, Values{});  // statistics that nobody asks for
+  judge_standardized(r, s);
+  BARACUDA_TRY(run_plan<BatchNormInferenceBackward>(d, {.dy = r.dy(), .x = *x, .weight = weight, .mean = *s.given_mean, .var = *s.given_var, .dx = dx,
+                                                        .dweight = dweight, .dbias = dbias}));
+  r.gradient(*x, dx);
+  if (s.weight) r.gradient(*s.weight, dweight);
+  if (s.bias) r.gradient(*s.bias, dbias);
+  s.conditions(r);
+  return {};
+}
 
 }  // namespace
 
@@ -189,13 +235,18 @@ Family norm_family() {
                                   {"nn.functional.layer_norm", layer_norm},
                                   {"native_layer_norm", layer_norm},
                                   {"nn.functional.group_norm", group_norm},
-                                  {"nn.functional.instance_norm", instance_norm}};
+                                  {"nn.functional.instance_norm", instance_norm},
+                                  {"nn.functional.batch_norm", batch_norm},
+                                  {"native_batch_norm", batch_norm},
+                                  {"_native_batch_norm_legit", batch_norm},
+                                  {"_batch_norm_with_update", batch_norm}};
   static const Declined declined[] = {{"nn.functional.rms_norm", {1}, kNegativeEps},
                                       {"nn.functional.layer_norm", {2}, kOneElement},
                                       {"native_layer_norm", {8}, kOneElement},
                                       {"nn.functional.layer_norm", {1}, kNegativeEps},
                                       {"native_layer_norm", {4, 5, 6, 7}, kNegativeEps},
-                                      {"nn.functional.group_norm", {4, 5, 6, 7}, kNegativeEps}};
+                                      {"nn.functional.group_norm", {4, 5, 6, 7}, kNegativeEps},
+                                      {"nn.functional.batch_norm", {3, 4}, kNoChannels}};
   static const Declined errors[] = {{"nn.functional.rms_norm", {0}, kNoAxes}, {"native_layer_norm", {0}, kNoAxes}};
   return {.adapters = entries, .declined = declined, .declined_errors = errors};
 }
