@@ -167,7 +167,7 @@ baracuda_code baracuda_plan_create(const char* op, const baracuda_setting* field
     *plan = nullptr;
     if (!op) return wrong("c: the op is null");
     const OpInfo* info = find_op(op);
-    if (!info) return wrong(text("c: no op '", op, "'"));
+    if (!info) return wrong(text("c: ", no_op(op)));
     std::vector<KeyValue> settings, wishes;
     BARACUDA_TRY(settings_of("fields", fields, field_count, settings));
     BARACUDA_TRY(settings_of("preferences", preferences, preference_count, wishes));
@@ -214,7 +214,7 @@ baracuda_code baracuda_plan_argument(const baracuda_plan* plan, size_t index, ba
     const Argument& a = plan->arguments[index];
     // These views come from string literals, so that they end in a zero.
     *to = {a.info.name.data(), name(a.info.role).data(), a.info.type.data(), name(a.presence).data(), a.dtype.has_value(), a.shape.has_value(),
-           {kNoCode, 0, 0}, 0, {}};
+           {kNoCode, 0, 0}, 0, {}, a.count};
     if (a.dtype) to->dtype = dlpack_dtype(*a.dtype).value_or(DLDataType{kNoCode, uint8_t(bit_size(*a.dtype)), 1});
     if (a.shape) {
       to->ndim = a.shape->rank;

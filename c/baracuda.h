@@ -66,6 +66,7 @@ typedef struct baracuda_argument {
   DLDataType dtype;     /* code 255 for dtypes that DLPack has no code for */
   int32_t ndim;
   int64_t shape[8];
+  size_t count;         /* tensors of a list that the plan asks for; 1 where it takes any number */
 } baracuda_argument;
 
 typedef enum baracuda_text {

@@ -70,11 +70,11 @@ Result<Measured> measure(const OpInfo& op, const Settings& settings, const Optio
   m.descriptor = made.plan->descriptor(), m.kernel = made.plan->sku().kernel, m.fields = settings, m.flops = made.plan->flops();
   uint64_t state = 1;
   for (size_t i = 0; i < made.arguments.size(); ++i) {
-    if (!made.tensors[i]) continue;
-    const TensorView& v = made.views[i];
     const Role role = made.arguments[i].info.role;
-    m.bytes += double(made.tensors[i]->bytes()) * (role == Role::inout || role == Role::optional_inout ? 2 : 1);
-    for (int64_t k = 0; k < v.numel(); ++k) write_value(v, k, next_value(state));
+    for (const TensorView& v : made.views[i]) {
+      m.bytes += double(v.numel()) * double(byte_size(v.dtype)) * (role == Role::inout || role == Role::optional_inout ? 2 : 1);
+      for (int64_t k = 0; k < v.numel(); ++k) write_value(v, k, next_value(state));
+    }
   }
   ScratchArena scratch;
   BARACUDA_TRY_ASSIGN(workspace, scratch.get(made.plan->workspace_size()));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include "baracuda/core/registry.hpp"
 #include "cli/command.hpp"
+#include "cli/words.hpp"
 
 namespace baracuda::cli {
 namespace {
@@ -13,8 +14,7 @@ struct Options {
   uint64_t max_workspace = UINT64_MAX;
 };
 Status explain(const Options& o) {
-  const OpInfo* op = find_op(o.op);
-  if (!op) return {Code::invalid_problem, text("no op '", o.op, "'; `baracuda ops` lists them")};
+  BARACUDA_TRY_ASSIGN(op, known_op(o.op));
   std::vector<KeyValue> settings;
   for (const std::string& s : o.settings) {
     const size_t equals = s.find('=');

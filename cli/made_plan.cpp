@@ -7,7 +7,7 @@ namespace baracuda::cli {
 std::vector<ArgValue> MadePlan::args() const {
   std::vector<ArgValue> list;
   for (size_t i = 0; i < arguments.size(); ++i)
-    if (tensors[i]) list.push_back({arguments[i].info.name, {&views[i], 1}, {}});
+    if (!views[i].empty()) list.push_back({arguments[i].info.name, views[i], {}});
   return list;
 }
 Result<MadePlan> make_plan(const OpInfo& op, std::span<const KeyValue> settings, const PlanPreference& preference, const Shape& open) {
@@ -15,14 +15,14 @@ Result<MadePlan> make_plan(const OpInfo& op, std::span<const KeyValue> settings,
   BARACUDA_TRY_ASSIGN(plan, op.select(Stream::cpu(), settings, preference));
   BARACUDA_TRY_ASSIGN(arguments, plan->arguments());
   made.plan = plan, made.arguments = arguments;
-  made.views.resize(arguments.size());
+  made.tensors.resize(arguments.size()), made.views.resize(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& a = arguments[i];
-    made.tensors.emplace_back();
-    if (!a.tensor() || a.presence != Argument::Presence::required) continue;
-    BARACUDA_TRY_ASSIGN(t, io::HostTensor::make(a.dtype.value_or(DType::f32), a.shape.value_or(open)));
-    made.tensors.back() = std::move(t);
-    made.views[i] = made.tensors.back()->view();
+    for (size_t k = 0; a.tensor() && a.presence == Argument::Presence::required && k < a.count; ++k) {
+      BARACUDA_TRY_ASSIGN(t, io::HostTensor::make(a.dtype.value_or(DType::f32), a.shape.value_or(open)));
+      made.views[i].push_back(t.view());
+      made.tensors[i].push_back(std::move(t));
+    }
   }
   return made;
 }

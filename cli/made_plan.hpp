@@ -8,8 +8,8 @@ namespace baracuda::cli {
 struct MadePlan {
   std::shared_ptr<const AnyPlan> plan;
   std::vector<Argument> arguments;
-  std::vector<std::optional<io::HostTensor>> tensors;  // one for each argument, empty where none is given
-  std::vector<TensorView> views;                       // likewise
+  std::vector<std::vector<io::HostTensor>> tensors;  // of each argument, none where it is not given
+  std::vector<std::vector<TensorView>> views;        // likewise
   std::vector<ArgValue> args() const;
 };
 // Required arguments only; a tensor whose shape the descriptor leaves open gets `open`.

@@ -3,6 +3,7 @@
 #include "baracuda/core/registry.hpp"
 #include "baracuda/io/ops_json.hpp"
 #include "cli/command.hpp"
+#include "cli/words.hpp"
 
 namespace baracuda::cli {
 namespace {
@@ -39,8 +40,8 @@ std::function<int()> ops_command(CLI::App& app) {
   app.add_option("op", o->op, "show this op's fields, arguments and kernels");
   app.add_flag("--json", o->json, "print JSON");
   return [o] {
-    if (!o->op.empty() && !find_op(o->op))
-      return fail("ops", {Code::invalid_problem, text("no op '", o->op, "'; `baracuda ops` lists them")});
+    if (!o->op.empty())
+      if (const auto op = known_op(o->op); !op.ok()) return fail("ops", op.status());
     if (o->json) {
       fmt::print("{}\n", io::ops_json(o->op));
     } else if (o->op.empty()) {

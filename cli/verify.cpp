@@ -91,13 +91,15 @@ Status verify(const Options& o, const std::vector<std::string>& rest) {
   if (!reference.ok()) return {reference.status().code(), text("no reference: ", reference.status().message())};
   uint64_t state = o.seed;
   for (size_t i = 0; i < ours.arguments.size(); ++i) {
-    if (ours.tensors[i].has_value() != reference->tensors[i].has_value()) return {Code::unsupported, text(ours.arguments[i].info.name, " is taken with one of the two dtypes only")};
+    if (ours.views[i].size() != reference->views[i].size()) return {Code::unsupported, text(ours.arguments[i].info.name, " is taken with one of the two dtypes only")};
     const Role role = ours.arguments[i].info.role;
-    if (!ours.tensors[i] || role == Role::out || role == Role::optional_out) continue;
-    const TensorView a = parts(ours.views[i]), b = parts(reference->views[i]);
-    for (int64_t k = 0; k < a.numel(); ++k) {
-      const double x = next_value(state);
-      write_value(a, k, x), write_value(b, k, x);
+    if (role == Role::out || role == Role::optional_out) continue;
+    for (size_t t = 0; t < ours.views[i].size(); ++t) {
+      const TensorView a = parts(ours.views[i][t]), b = parts(reference->views[i][t]);
+      for (int64_t k = 0; k < a.numel(); ++k) {
+        const double x = next_value(state);
+        write_value(a, k, x), write_value(b, k, x);
+      }
     }
   }
   BARACUDA_TRY(run(ours));
@@ -105,7 +107,8 @@ Status verify(const Options& o, const std::vector<std::string>& rest) {
   fmt::print("{} {}\nkernel    {}\nreference {}, the {} kernel of the same op (not an independent one)\n", op->name, ours.plan->descriptor(),
              ours.plan->sku().kernel, reference->plan->sku().kernel, wide);
   for (size_t i = 0; i < ours.arguments.size(); ++i)
-    if (ours.tensors[i] && written(ours.arguments[i].info.role)) BARACUDA_TRY(compare(ours.views[i], reference->views[i], ours.arguments[i].info.name));
+    for (size_t t = 0; t < ours.views[i].size() && written(ours.arguments[i].info.role); ++t)
+      BARACUDA_TRY(compare(ours.views[i][t], reference->views[i][t], ours.arguments[i].info.name));
   return {};
 }
 

@@ -79,9 +79,12 @@ Held hold(const std::string& arg, nb::handle object, bool written) {
     array = pair[0], as = nb::cast<std::string>(pair[1]);
   }
   Held h;
-  if (written ? !nb::try_cast(array, h.output, false) : !nb::try_cast(array, h.input, false))
+  if (written ? !nb::try_cast(array, h.output, false) : !nb::try_cast(array, h.input, false)) {
+    std::string dtype;  // of big-endian numbers, say, or of objects
+    if (nb::hasattr(array, "dtype")) dtype = text(" of dtype ", nb::str(array.attr("dtype")).c_str());
     raise({Code::invalid_problem, text(arg, written ? " takes a writable tensor with __dlpack__ or a buffer, not " : " takes a tensor with __dlpack__ or a buffer, not ",
-                                       nb::type_name(array.type()).c_str())});
+                                       nb::type_name(array.type()).c_str(), dtype)});
+  }
   h.view = written ? view_of(arg, h.output, as) : view_of(arg, h.input, as);
   return h;
 }
@@ -90,7 +93,7 @@ class PyPlan {
  public:
   PyPlan(const std::string& op, const Settings& fields, const Settings& preferences, const std::string& device) {
     const OpInfo* info = find_op(op);
-    if (!info) raise({Code::invalid_problem, text("no op '", op, "'; baracuda.op_names() lists them")});
+    if (!info) raise({Code::invalid_problem, text(no_op(op), "; baracuda.op_names() lists them")});
     std::vector<KeyValue> settings;
     for (const auto& [key, value] : fields) settings.push_back({key, value});
     PlanPreference preference;
@@ -120,7 +123,7 @@ class PyPlan {
     for (const WorkspaceItem& i : plan_->workspace_items()) list.emplace_back(std::string(i.name), i.bytes);
     return list;
   }
-  // (name, role, type, presence, dtype, shape)
+  // (name, role, type, presence, dtype, shape, count)
   nb::list arguments() const {
     auto found = plan_->arguments();
     check(found.status());
@@ -133,7 +136,7 @@ class PyPlan {
         for (int i = 0; i < a.shape->rank; ++i) dims.append(a.shape->dim[i]);
         shape = nb::tuple(dims);
       }
-      list.append(nb::make_tuple(std::string(a.info.name), std::string(name(a.info.role)), std::string(a.info.type), std::string(name(a.presence)), dtype, shape));
+      list.append(nb::make_tuple(std::string(a.info.name), std::string(name(a.info.role)), std::string(a.info.type), std::string(name(a.presence)), dtype, shape, a.count));
     }
     return list;
   }
@@ -230,8 +233,8 @@ std::map<std::string, std::string> infer(const std::string& op, const std::vecto
   for (const auto& [field, value] : infer_fields(*info, args)) found.emplace(field, value);
   return found;
 }
-std::pair<std::string, std::vector<int64_t>> describe_tensor(const nb::object& object) {
-  const Held h = hold("tensor", object, false);
+std::pair<std::string, std::vector<int64_t>> describe_tensor(const nb::object& object, const std::string& arg) {
+  const Held h = hold(arg, object, false);
   return {std::string(name(h.view.dtype)), std::vector<int64_t>(h.view.shape.dim, h.view.shape.dim + h.view.shape.rank)};
 }
 
@@ -246,7 +249,7 @@ NB_MODULE(_baracuda, m) {
     set_threads(n);
   }, nb::arg("n"));
   m.def("empty", empty);
-  m.def("describe_tensor", describe_tensor);
+  m.def("describe_tensor", describe_tensor, nb::arg("object"), nb::arg("name") = "tensor");
   m.def("infer", infer);
   nb::class_<PyPlan>(m, "Plan")
       .def(nb::init<const std::string&, const Settings&, const Settings&, const std::string&>())

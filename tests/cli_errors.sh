@@ -19,6 +19,7 @@ works() {
 refused "subcommand"
 refused "no command 'fly'" fly
 refused "did you mean explain?" explian
+refused "did you mean softmax?" explain softmx
 refused "no op 'nothing'" explain nothing
 refused "no op 'nothing'" ops nothing
 refused "not field=value" explain gated shape

@@ -20,7 +20,7 @@ class Search {
   explicit Search(const AnyPlan& plan) : plan_(plan), op_(plan.sku().op) {
     const DType avoid = plan.sku().dtype;
     no_dtype_ = avoid == DType::u4 ? DType::i4 : DType::u4;
-    for (ArgInfo& info : plan.args()) guesses_.push_back({{std::move(info), Argument::Presence::unused, {}, {}}, false, false, {}, {}});
+    for (ArgInfo& info : plan.args()) guesses_.push_back({{std::move(info), Argument::Presence::unused, {}, {}, 1}, false, false, {}, {}});
   }
   Result<std::vector<Argument>> run() {
     for (Guess& g : guesses_) g.given = g.argument.tensor() && !optional(g.argument.info.role);
@@ -41,7 +41,7 @@ class Search {
         if (!g.given) guesses_[i].given = true, guesses_[i].banned = false;
         if (settle().ok() && guesses_[i].given && is_read(i)) g = guesses_[i], g.argument.presence = Argument::Presence::optional;
       }
-      if (g.argument.presence != Argument::Presence::unused) g.argument.dtype = g.dtype, g.argument.shape = g.shape;
+      if (g.argument.presence != Argument::Presence::unused) g.argument.dtype = g.dtype, g.argument.shape = g.shape, g.argument.count = g.count;
       found.push_back(std::move(g.argument));
     }
     return found;

@@ -1,4 +1,5 @@
 #include "baracuda/core/registry.hpp"
+#include "baracuda/core/near_name.hpp"
 
 namespace baracuda {
 namespace {
@@ -14,6 +15,11 @@ Status parse_backend(std::string_view key, std::string_view value, Backend& b) {
 
 }  // namespace
 
+std::string no_op(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const OpInfo& op : registry()) names.push_back(op.name);
+  return text("no op '", name, "'", did_you_mean(name, names));
+}
 Status set_preference(PlanPreference& p, std::string_view key, std::string_view value) {
   if (key == "prefer_backend") return parse_backend(key, value, p.prefer_backend);
   if (key == "require_backend") return parse_backend(key, value, p.require_backend);

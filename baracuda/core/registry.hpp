@@ -13,7 +13,7 @@ namespace baracuda {
 struct FieldInfo {
   std::string_view name, type, help;
   std::string default_value;
-  std::vector<std::string_view> values;  // of an enum
+  std::vector<std::string_view> values;  // of an enum; of a `kind` those that a kernel of the CPU takes with some dtype
   bool optional;                         // "none" is a value
 };
 struct ArgInfo {
@@ -56,6 +56,8 @@ struct Argument {
   // choice (positions may be i32 or i64).
   std::optional<DType> dtype;
   std::optional<Shape> shape;
+  // Tensors of a list that the plan asks for, each as dtype and shape say; 1 where it takes any number.
+  size_t count = 1;
   bool tensor() const { return info.role != Role::value; }
 };
 constexpr std::string_view name(Argument::Presence p) {
@@ -148,6 +150,35 @@ template <class Op> class AnyPlanOf final : public AnyPlan {
  private:
   Plan<Op> plan_;
 };
+// Whether a kernel of the CPU takes this descriptor with some dtype.
+template <class Op> bool offered(typename Op::Descriptor d) {
+  for (const Kernel<Op>& row : Op::kernels())
+    for (size_t t = 0; t < kDTypes; ++t)
+      if (d.dtype = DType(t); row.launch.entry[t] && (!row.refuse || row.refuse(d, {}).empty())) return true;
+  return false;
+}
+template <class Op> std::vector<FieldInfo> field_infos() {
+  using D = typename Op::Descriptor;
+  std::vector<FieldInfo> list;
+  const D defaults{};
+  for_each_field<D>([&]<class T>(const Field<D, T>& f) {
+    FieldInfo info{f.name, field_type<T>(), f.help, field_text(defaults.*f.member), {}, false};
+    const auto add_values = [&]<class E>(E) {
+      for (size_t i = 0; i < enum_names(E{}).size(); ++i) {
+        D d{};
+        d.*f.member = E(i);
+        if (f.name != "kind" || offered<Op>(d)) info.values.push_back(enum_name(E(i)));
+      }
+    };
+    if constexpr (NamedEnum<T>) add_values(T{});
+    if constexpr (requires { typename T::value_type; requires std::is_same_v<T, std::optional<typename T::value_type>>; }) {
+      info.optional = true;
+      if constexpr (NamedEnum<typename T::value_type>) add_values(typename T::value_type{});
+    }
+    list.push_back(std::move(info));
+  });
+  return list;
+}
 template <class Op> Result<typename Op::Descriptor> make_descriptor(std::span<const KeyValue> settings) {
   typename Op::Descriptor d{};
   for (const KeyValue& s : settings)
@@ -173,6 +204,8 @@ Status set_preference(PlanPreference& p, std::string_view key, std::string_view 
 // Every op, by category and name as listed in ops/registry.cpp.
 std::span<const OpInfo> registry();
 const OpInfo* find_op(std::string_view name);
+// "no op 'NAME'", and the op that was probably meant.
+std::string no_op(std::string_view name);
 
 // The fields that follow from the tensors given, by name, whatever the op: `dtype` is that of x, else of the first tensor of
 // floats, else of the first; `shape` is that of x, else of the first; a list of integers with the name of an argument is
@@ -183,17 +216,7 @@ template <class Op> constexpr OpInfo op_info() {
   using D = typename Op::Descriptor;
   return {Op::name, Op::category, Op::summary,
           [] {
-            std::vector<FieldInfo> list;
-            const D defaults{};
-            for_each_field<D>([&]<class T>(const Field<D, T>& f) {
-              FieldInfo info{f.name, field_type<T>(), f.help, field_text(defaults.*f.member), {}, false};
-              if constexpr (NamedEnum<T>) for (auto n : enum_names(T{})) info.values.push_back(n);
-              if constexpr (requires { typename T::value_type; requires std::is_same_v<T, std::optional<typename T::value_type>>; }) {
-                info.optional = true;
-                if constexpr (NamedEnum<typename T::value_type>) for (auto n : enum_names(typename T::value_type{})) info.values.push_back(n);
-              }
-              list.push_back(std::move(info));
-            });
+            static const std::vector<FieldInfo> list = registry_detail::field_infos<Op>();
             return list;
           },
           registry_detail::arg_infos<Op>,

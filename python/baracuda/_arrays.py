@@ -54,9 +54,9 @@ def writable(array):
     return exported(array)
 
 
-def describe(array):
-    """(dtype, shape)"""
-    dtype, shape = _baracuda.describe_tensor(exported(array))
+def describe(array, name):
+    """(dtype, shape); a refusal names the array so."""
+    dtype, shape = _baracuda.describe_tensor(exported(array), name)
     return dtype, tuple(shape)
 
 

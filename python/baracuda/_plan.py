@@ -7,13 +7,15 @@ from .errors import InvalidProblem
 
 
 class Argument(NamedTuple):
-    """What a plan takes for an argument. dtype or shape is None where the descriptor leaves it open."""
+    """What a plan takes for an argument. dtype or shape is None where the descriptor leaves it open; count is of the tensors that
+    it asks for in a list, 1 where any number will do."""
     name: str
     role: str
     type: str
     presence: str
     dtype: Optional[str]
     shape: Optional[tuple]
+    count: int
 
 
 def field_text(value):

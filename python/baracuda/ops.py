@@ -59,7 +59,8 @@ def _function(name, op, kind):
             pieces = value if isinstance(value, list) else [value]
             if not pieces or isinstance(pieces[0], list):
                 continue
-            seen[key] = *_arrays.describe(pieces[0]), [_arrays.describe(piece)[1] for piece in pieces]
+            described = [_arrays.describe(piece, f"{op['name']}: {key}") for piece in pieces]
+            seen[key] = *described[0], [shape for _, shape in described]
             like = like or _arrays.framework(pieces[0])
         read = {key: value for key, value in seen.items() if roles[key] not in ("out", "optional out")} or seen
         fields = {**_infer.fields(op, read, fields), **fields}

@@ -129,6 +129,13 @@ def test_lists_of_tensors():
     assert abs(float(ops.global_norm(grads)) - np.sqrt(12)) < 1e-6
 
 
+def test_only_what_can_be_computed_has_a_function():
+    for name in ("eq_backward", "isnan_backward", "gcd_backward", "any_backward", "count_nonzero_backward", "logits", "probabilities"):
+        assert not hasattr(ops, name), name
+    for name in ("eq", "exp_backward", "any", "max_backward", "categorical"):
+        assert hasattr(ops, name), name
+
+
 def test_wrong_calls_are_python_errors():
     with pytest.raises(TypeError, match=r"exp\(\) has no argument or field 'knd'; fields: .*shape; arguments: x y"):
         ops.exp(np.ones(2, np.float32), knd=1)

@@ -176,6 +176,11 @@ def test_errors_have_the_librarys_text():
         p.run(gaet=grid(2))
     with pytest.raises(ValueError, match="gate takes a tensor"):
         p.run(gate="text", up=grid(2), y=grid(2))
+    for array, dtype in ((np.zeros(3, ">f4"), ">f4"), (np.array([1, None]), "object")):
+        with pytest.raises(ValueError, match=f"unary: x takes a tensor .* of dtype {dtype}"):
+            ops.exp(array)
+    with pytest.raises(ValueError, match=r"no op 'softmx'; did you mean softmax\?"):
+        baracuda.Plan("softmx", shape=(2,))
     with pytest.raises(ValueError, match="-1, at least 1"):
         baracuda.set_threads(-1)
     with pytest.raises(baracuda.Error):

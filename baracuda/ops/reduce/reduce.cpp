@@ -42,7 +42,7 @@ PrecisionGuarantee reduce_guarantee(const ReduceDescriptor& d) {
   return {.math_precision = sums, .accumulator = sums, .batch_invariant = true};
 }
 
-Status validate_reduce(std::string_view op, const ReduceDescriptor& d, bool backward) {
+Status validate_reduce(std::string_view op, const ReduceDescriptor& d) {
   BARACUDA_TRY(expect_shape(op, "shape", d.shape));
   if (!valid_enum(d.kind)) return invalid(op, text("kind ", int(d.kind), " is not a kind"));
   if (!valid_enum(d.ties)) return invalid(op, text("ties ", int(d.ties), " is not a rule for ties"));
@@ -53,7 +53,6 @@ Status validate_reduce(std::string_view op, const ReduceDescriptor& d, bool back
   const ReduceKind k = d.kind;
   const bool extremum = k == ReduceKind::max || k == ReduceKind::min, logical = k == ReduceKind::any || k == ReduceKind::all;
   const bool whole = extremum || logical || k == ReduceKind::sum || k == ReduceKind::prod || k == ReduceKind::count_nonzero;
-  if (backward && (logical || k == ReduceKind::count_nonzero)) return invalid(op, text("kind ", enum_name(k), " has no gradient"));
   if (!valid(d.dtype)) return invalid(op, "dtype is invalid");
   if (!is_floating(d.dtype) && !whole) return invalid(op, text("kind ", enum_name(k), " takes floating dtypes, dtype is ", d.dtype, "; cast x first"));
   const ReduceKind plain = plain_kind(d);
@@ -241,7 +240,7 @@ Status run_both(const Launch<Aminmax>& l) {
 
 }  // namespace
 
-Status Reduce::validate(const Descriptor& d) { return validate_reduce(name, d, false); }
+Status Reduce::validate(const Descriptor& d) { return validate_reduce(name, d); }
 Status Reduce::check(const Descriptor& d, const Args& a) {
   BARACUDA_TRY(expect(name, "x", a.x, d.dtype, d.shape));
   BARACUDA_TRY(expect(name, "y", a.y, y_dtype(d), dy_shape(d)));
@@ -276,7 +275,7 @@ std::span<const Kernel<ArgReduce>> ArgReduce::kernels() {
   return list;
 }
 
-Status Aminmax::validate(const Descriptor& d) { return validate_reduce(name, one_of(d), false); }
+Status Aminmax::validate(const Descriptor& d) { return validate_reduce(name, one_of(d)); }
 Status Aminmax::check(const Descriptor& d, const Args& a) {
   const Shape shape = dy_shape(one_of(d));
   BARACUDA_TRY(expect(name, "x", a.x, d.dtype, d.shape));

@@ -433,10 +433,14 @@ Status run(const Launch<ReduceBackward>& l) {
   });
   return {};
 }
+std::string refuse(const ReduceDescriptor& d, const PlanPreference&) {
+  const bool counts = d.kind == ReduceKind::any || d.kind == ReduceKind::all || d.kind == ReduceKind::count_nonzero;
+  return counts ? text("kind ", enum_name(d.kind), " has no gradient") : std::string();
+}
 
 }  // namespace
 
-Status ReduceBackward::validate(const Descriptor& d) { return validate_reduce(name, d, true); }
+Status ReduceBackward::validate(const Descriptor& d) { return validate_reduce(name, d); }
 Status ReduceBackward::check(const Descriptor& d, const Args& a) {
   const ReduceSaved saved = reduce_saved(d.kind, d.ties);
   BARACUDA_TRY(expect(name, "dy", a.dy, y_dtype(d), dy_shape(d)));
@@ -454,6 +458,7 @@ std::span<const Kernel<ReduceBackward>> ReduceBackward::kernels() {
   static constexpr Kernel<ReduceBackward> list[] = {{.name = "reduce_backward.cpu.map",
                                                      .launch = launch_all<ReduceBackward>(Floating{}, run),
                                                      .guarantee = reduce_guarantee,
+                                                     .refuse = refuse,
                                                      .carve = carve}};
   return list;
 }

@@ -71,6 +71,6 @@ ReduceLoop loop_of(ReduceKind kind);
 bool has_mean(ReduceKind kind);
 unsigned mask_of(const ReduceDescriptor& d);
 PrecisionGuarantee reduce_guarantee(const ReduceDescriptor& d);
-Status validate_reduce(std::string_view op, const ReduceDescriptor& d, bool backward);
+Status validate_reduce(std::string_view op, const ReduceDescriptor& d);
 
 }  // namespace baracuda

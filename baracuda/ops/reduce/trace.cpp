@@ -83,7 +83,7 @@ Status validate_trace(std::string_view op, const TraceDescriptor& d) {
   const Axes a = axes_of(d);
   if (a.row == a.column) return invalid(op, text("axis1 ", d.axis1, " and axis2 ", d.axis2, " are the same axis of shape ", d.shape));
   if (d.offset <= -(int64_t(1) << 62) || d.offset >= int64_t(1) << 62) return invalid(op, text("offset ", d.offset, " must be within 2^62"));
-  return validate_reduce(op, sum_of(d), false);
+  return validate_reduce(op, sum_of(d));
 }
 
 }  // namespace
