@@ -145,6 +145,8 @@ constexpr Batch kBatches[] = {
     {"permute", "shape=#,3,5 axes=2,0,1"},
     {"concat", "shape=#,5 axis=1", 37, "#,2;#,3"},
     {"split", "shape=#,5 axis=1", 37, "#,2;#,3"},
+    {"select_n", "shape=#,5 which=#,5"},
+    {"select_n_backward", "shape=#,5 which=#,5"},
     {"pad", "shape=#,5 lo=0,1 hi=0,2"},
     {"pad", "shape=#,5 lo=0,3 hi=0,2 mode=reflect"},
     {"pad_backward", "shape=#,5 lo=0,3 hi=0,2 mode=reflect"},

@@ -157,6 +157,24 @@ def test_scaled_casts():
     np.testing.assert_array_equal(back, y.astype(np.float32) / 64)
 
 
+def test_sums_of_complex_numbers_are_those_of_their_parts():
+    z = np.rint(9 * grid(5, 7) + 9j * grid(5, 7)[::-1]).astype(np.complex64)  # sums of integers are exact
+    parts = z.view(np.float32).reshape(5, 7, 2)
+    np.testing.assert_array_equal(ops.sum(parts, axes=(1,)).view(np.complex64)[:, 0], z.sum(1))
+    np.testing.assert_array_equal(ops.cumsum(parts, axis=0).view(np.complex64)[..., 0], z.cumsum(0))
+    np.testing.assert_allclose(ops.norm2(parts, axes=(1, 2)), np.linalg.norm(z, axis=1), rtol=1e-6)
+
+
+def test_select_n():
+    which = np.array([0, 2, -5, 9, 1], np.int32)
+    cases = [np.full(5, k, np.float32) for k in range(3)]
+    np.testing.assert_array_equal(ops.select_n(which, cases), np.array([0, 2, 0, 2, 1], np.float32))
+    np.testing.assert_array_equal(ops.select_n(np.int32(1), cases), cases[1])
+    dx = [np.zeros(5, np.float32) for _ in range(3)]
+    ops.select_n_backward(grid(5), which, dx=dx)
+    np.testing.assert_array_equal(sum(dx), grid(5))
+
+
 def test_errors_have_the_librarys_text():
     with pytest.raises(baracuda.InvalidProblem, match=r"gated: kind: 'swish' is not one of swiglu"):
         baracuda.Plan("gated", kind="swish", shape=(2,))
