@@ -1,4 +1,5 @@
 #include "baracuda/ops/gated/gated.hpp"
+#include <cmath>
 #include <vector>
 #include "baracuda/host/half_table.hpp"
 #include "baracuda/host/past.hpp"
@@ -11,6 +12,9 @@ namespace {
 
 Status validate_common(std::string_view op, const GatedDescriptor& d) {
   if (!valid_enum(d.kind)) return invalid(op, text("kind ", int(d.kind), " is not a kind"));
+  if (d.kind != GatedKind::swiglu_clamped && (d.alpha || d.limit)) return invalid(op, text("kind ", enum_name(d.kind), " takes no ", d.alpha ? "alpha" : "limit"));
+  if (d.alpha && !std::isfinite(*d.alpha)) return invalid(op, text("alpha is ", *d.alpha, ", it must be finite"));
+  if (d.limit && !(*d.limit > 0)) return invalid(op, text("limit is ", *d.limit, ", it must be > 0"));
   return expect_shape(op, "shape", d.shape);
 }
 PrecisionGuarantee guarantee(const GatedDescriptor& d) {
@@ -30,7 +34,7 @@ void run_pieces(const GatedDescriptor& d, const TensorView* const (&in)[kIn], co
     for (const TensorView* x : in) past = past && (y->absent() || past_caches(*y, x->data));
   for_each_piece(walk, threads, [&](const int64_t (&at)[kIn + kOut], int64_t, int64_t n) {
     GatedPiece p{};
-    p.n = n, p.past = past, p.table = table;
+    p.n = n, p.past = past, p.table = table, p.alpha = d.alpha.value_or(1.702), p.limit = d.limit.value_or(7);
     for (int k = 0; k < kIn; ++k) p.in[k] = in[k]->template as<char>() + at[k] * size, p.in_stride[k] = walk.inner_stride(k);
     for (int k = 0; k < kOut; ++k)
       if (!out[k]->absent()) p.out[k] = out[k]->template as<char>() + at[kIn + k] * size, p.out_stride[k] = walk.inner_stride(kIn + k);
@@ -51,7 +55,7 @@ Status run_backward(const Launch<GatedBackward>& l) {
 
 // What a plan of a large half tensor keeps: act of all halves, or act and slope, by the loops of f32.
 template <bool kGradient> Result<PlanState> prepare(const Stream&, const GatedDescriptor& d, const PlanPreference&) {
-  if ((d.dtype != DType::f16 && d.dtype != DType::bf16) || d.kind == GatedKind::reglu || d.shape.numel() < kTableFrom) return PlanState();
+  if ((d.dtype != DType::f16 && d.dtype != DType::bf16) || d.kind == GatedKind::reglu || d.kind == GatedKind::swiglu_clamped || d.shape.numel() < kTableFrom) return PlanState();
   using E = std::conditional_t<kGradient, ActSlope, float>;
   return PlanState(half_table<E>({kGradient ? kGatedBackwardState : kGatedState, uint64_t(d.kind), uint64_t(d.dtype)}, [&](E* table) {
     std::vector<float> x(kHalves), ones(kHalves, 1), act(kHalves), slope(kHalves);

@@ -1,11 +1,13 @@
 #pragma once
 // Gated activations: y = act(gate) * up, elementwise, and their gradients (Shazeer, "GLU Variants Improve Transformer",
 // 2020). A packed [.., 2 n] tensor is served by two views of it. torch's glu(x) is gate = second half, up = first half.
+// swiglu_clamped is gpt-oss' (2025): g = min(gate, limit), u = clamp(up, -limit, limit), y = g sigmoid(alpha g) (u + 1).
 //
 // Shapes: gate, up, y and their gradients all have `shape`; any strides, also zero for inputs. Dtypes: f16 bf16 f32 f64.
 // In place: y may be gate or up, dgate and dup may be gate and up, where the strides are equal.
 // Extremes: silu and sigmoid neither overflow nor lose the tail (exp(-|x|)); NaN in either input gives NaN.
 // Numerics: computed in f32 (f64 for f64), rounded once. Workspace: none. Guarantee: deterministic, batch invariant.
+#include <optional>
 #include <span>
 #include "baracuda/core/plan.hpp"
 
@@ -17,17 +19,21 @@ enum class GatedKind : uint8_t {
   geglu_tanh,  // the tanh approximation of gelu
   reglu,       // relu(gate) * up; the gradient at 0 is 0
   glu,         // sigmoid(gate) * up
+  swiglu_clamped,  // of alpha and limit; gradients pass at the limit and stop beyond
 };
-constexpr std::array<std::string_view, 5> enum_names(GatedKind) { return {"swiglu", "geglu", "geglu_tanh", "reglu", "glu"}; }
+constexpr std::array<std::string_view, 6> enum_names(GatedKind) { return {"swiglu", "geglu", "geglu_tanh", "reglu", "glu", "swiglu_clamped"}; }
 
 struct GatedDescriptor {
   GatedKind kind = GatedKind::swiglu;
   DType dtype = DType::f32;
   Shape shape;
+  std::optional<double> alpha, limit;  // of swiglu_clamped: finite, by default 1.702; > 0, by default 7, may be infinite
   static constexpr auto fields() {
     return std::tuple(field("kind", &GatedDescriptor::kind, "activation of the gate"),
                       field("dtype", &GatedDescriptor::dtype, "of every tensor"),
-                      field("shape", &GatedDescriptor::shape, "of every tensor"));
+                      field("shape", &GatedDescriptor::shape, "of every tensor"),
+                      field("alpha", &GatedDescriptor::alpha, "factor within the sigmoid of swiglu_clamped, by default 1.702"),
+                      field("limit", &GatedDescriptor::limit, "bound of gate and up in swiglu_clamped, by default 7"));
   }
 };
 

@@ -50,11 +50,14 @@ template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& 
   if (p.past) store_past_fence();
 }
 template <class Act, class T> void forward(const GatedPiece& p) {
-  map_piece<T, 2, 1>(p, [](auto&, int, const auto* x, auto* y) { y[0] = gated::gate(Act::act(x[0]), x[1]); });
+  const Act a = gated::made<Act>(p.alpha, p.limit);
+  map_piece<T, 2, 1>(p, [a](auto&, int, const auto* x, auto* y) { y[0] = gated::gate(a.act(x[0]), a.up(x[1])); });
 }
 template <class Act, class T> void backward(const GatedPiece& p) {
-  map_piece<T, 3, 2>(p, [](auto&, int, const auto* x, auto* y) {
-    gated::gate_gradient(x[0], x[2], Act::act(x[1]), Act::slope(x[1]), y[0], y[1]);
+  const Act a = gated::made<Act>(p.alpha, p.limit);
+  map_piece<T, 3, 2>(p, [a](auto&, int, const auto* x, auto* y) {
+    gated::gate_gradient(x[0], a.up(x[2]), a.act(x[1]), a.slope(x[1]), y[0], y[1]);
+    y[1] = a.up_gradient(y[1], x[2]);
   });
 }
 template <class T> void forward_by_table(const GatedPiece& p) {

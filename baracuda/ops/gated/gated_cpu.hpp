@@ -5,13 +5,14 @@
 
 namespace baracuda {
 
-inline constexpr int kGatedKinds = 5;
+inline constexpr int kGatedKinds = 6;
 struct GatedPiece {
   const void* in[3];      // forward: gate up; backward: dy gate up
   void* out[2];           // forward: y; backward: dgate dup, null where not wanted
   int64_t in_stride[3], out_stride[2], n;
   bool past;              // write past the caches
   const void* table;      // of a half's act, or of its act and slope, in f32
+  double alpha, limit;    // of swiglu_clamped
 };
 struct ActSlope { float act, slope; };
 struct GatedKernels {

@@ -22,6 +22,10 @@ double act(GatedKind kind, double x) {
     case GatedKind::geglu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case GatedKind::reglu: return std::isnan(x) ? x : x > 0 ? x : 0;
     case GatedKind::glu: return 1 / (1 + std::exp(-x));
+    case GatedKind::swiglu_clamped: {
+      const double g = x > 7 ? 7 : x;
+      return g / (1 + std::exp(-1.702 * g));
+    }
   }
   return NAN;
 }
@@ -36,14 +40,20 @@ double slope(GatedKind kind, double x) {
     }
     case GatedKind::reglu: return x > 0;
     case GatedKind::glu: return s * (1 - s);
+    case GatedKind::swiglu_clamped: {
+      const double q = 1 / (1 + std::exp(-1.702 * x));
+      return x > 7 ? 0 : q * (1 + 1.702 * x * (1 - q));
+    }
   }
   return NAN;
 }
+double up_of(GatedKind kind, double u) { return kind == GatedKind::swiglu_clamped ? (u > 7 ? 7 : u < -7 ? -7 : u) + 1 : u; }
+double up_slope(GatedKind kind, double u) { return kind == GatedKind::swiglu_clamped ? std::fabs(u) <= 7 : 1; }
 struct Case { GatedKind kind; DType dtype; Shape shape; Layout layout; };
 void check_values(const Case& c) {
   SCOPED_TRACE(text(enum_name(c.kind), " ", c.dtype, " ", c.shape, " layout ", int(c.layout)));
   const GatedDescriptor d{c.kind, c.dtype, c.shape};
-  const Tensor gate = Tensor::normal(c.dtype, c.shape, 1, 0, 3, c.layout), up = Tensor::normal(c.dtype, c.shape, 2, 0, 1, c.layout),
+  const Tensor gate = Tensor::normal(c.dtype, c.shape, 1, 0, 3, c.layout), up = Tensor::normal(c.dtype, c.shape, 2, 0, c.kind == GatedKind::swiglu_clamped ? 5 : 1, c.layout),
                dy = Tensor::normal(c.dtype, c.shape, 3);
   Tensor y(c.dtype, c.shape, c.layout), dgate(c.dtype, c.shape, c.layout), dup(c.dtype, c.shape);
   ASSERT_OK(run_plan<Gated>(d, {gate, up, y}));
@@ -51,9 +61,10 @@ void check_values(const Case& c) {
   std::vector<double> want_y, want_gate, want_up, scale_y, scale_gate, scale_up;
   for (int64_t i = 0; i < c.shape.numel(); ++i) {
     const double g = gate.at(i), u = up.at(i), e = dy.at(i);
-    want_y.push_back(act(c.kind, g) * u), scale_y.push_back(std::fabs(g * u));
-    want_gate.push_back(e * u * slope(c.kind, g)), scale_gate.push_back(std::fabs(e * u) * (1 + std::fabs(g)));
-    want_up.push_back(e * act(c.kind, g)), scale_up.push_back(std::fabs(e * g));
+    const double v = up_of(c.kind, u);
+    want_y.push_back(act(c.kind, g) * v), scale_y.push_back(std::fabs(g * u) + std::fabs(g * v));
+    want_gate.push_back(e * v * slope(c.kind, g)), scale_gate.push_back(std::fabs(e) * (std::fabs(u) + std::fabs(v)) * (1 + std::fabs(g)));
+    want_up.push_back(e * act(c.kind, g) * up_slope(c.kind, u)), scale_up.push_back(std::fabs(e * g));
   }
   EXPECT_CLOSE(y, want_y, {.ulps = 1}, &scale_y);
   EXPECT_CLOSE(dgate, want_gate, {.ulps = 1}, &scale_gate);
@@ -62,7 +73,7 @@ void check_values(const Case& c) {
 }
 
 TEST(Gated, ValuesForEveryKindAndDtype) {
-  for (int kind = 0; kind < 5; ++kind)
+  for (int kind = 0; kind < int(enum_names(GatedKind{}).size()); ++kind)
     for (DType t : kDTypesHere) check_values({GatedKind(kind), t, {7, 301}, Layout::dense});
 }
 TEST(Gated, ShapesAndStrides) {
@@ -127,12 +138,14 @@ TEST(Gated, case_swiglu_inplace) {  // the inputs survive unless the caller pass
 }
 
 template <class Act> void check_gradient(const char* name) {
+  const Act a{};
   Source source(4);
   for (int i = 0; i < 1000; ++i) {
-    const double g = 3 * source.normal(), u = source.normal(), dy = source.normal();
-    const Dual by_gate = gated::gate(Act::act(Dual(g, 1)), Dual(u)), by_up = gated::gate(Act::act(Dual(g)), Dual(u, 1));
+    const double g = 4 * source.normal(), u = 4 * source.normal(), dy = source.normal();
+    const Dual by_gate = gated::gate(a.act(Dual(g, 1)), a.up(Dual(u))), by_up = gated::gate(a.act(Dual(g)), a.up(Dual(u, 1)));
     Dual dgate, dup;
-    gated::gate_gradient(Dual(dy), Dual(u), Act::act(Dual(g)), Act::slope(Dual(g)), dgate, dup);
+    gated::gate_gradient(Dual(dy), a.up(Dual(u)), a.act(Dual(g)), a.slope(Dual(g)), dgate, dup);
+    dup = a.up_gradient(dup, Dual(u));
     ASSERT_NEAR(dgate.v, dy * by_gate.d, 1e-13 * (1 + std::fabs(dgate.v))) << name << " at " << g;
     ASSERT_NEAR(dup.v, dy * by_up.d, 1e-13 * (1 + std::fabs(dup.v))) << name << " at " << g;
   }
@@ -155,6 +168,33 @@ TEST(Gated, ContractAndBits) {
       check_contract<GatedBackward>(d, {dy, gate, up, dgate, dup});
     }
   }
+}
+// gpt-oss: gate is cut from above, up on both sides, gradients pass at the bounds and stop beyond.
+TEST(Gated, ClampedSwiglu) {
+  const std::vector<double> gate{-INFINITY, -100, 3, 7, 7.5, INFINITY, NAN, 1, 1}, up{1, 1, -9, 7, 2, 3, 1, -7, NAN};
+  const Tensor g(DType::f32, {9}, gate), u(DType::f32, {9}, up), dy(DType::f32, {9}, std::vector<double>(9, 1));
+  for (double limit : {7.0, 2.0, double(INFINITY)}) {
+    const GatedDescriptor d{GatedKind::swiglu_clamped, DType::f32, {9}, 1.5, limit};
+    Tensor y(DType::f32, {9}), dgate(DType::f32, {9}), dup(DType::f32, {9});
+    ASSERT_OK(run_plan<Gated>(d, {g, u, y}));
+    ASSERT_OK(run_plan<GatedBackward>(d, {dy, g, u, dgate, dup}));
+    std::vector<double> want, want_gate, want_up;
+    for (size_t i = 0; i < 9; ++i) {
+      const double c = gate[i] > limit ? limit : gate[i], s = 1 / (1 + std::exp(-1.5 * c)), v = (up[i] > limit ? limit : up[i] < -limit ? -limit : up[i]) + 1;
+      const double a = std::isinf(c) && c < 0 ? 0 : c * s;
+      want.push_back(a * v), want_gate.push_back(gate[i] > limit ? 0 * v : std::isinf(c) ? (c > 0) * v : v * s * (1 + 1.5 * c * (1 - s)));
+      want_up.push_back(std::fabs(up[i]) > limit ? 0 : a);
+    }
+    SCOPED_TRACE(limit);
+    EXPECT_CLOSE(y, want, {.ulps = 3});
+    EXPECT_CLOSE(dgate, want_gate, {.ulps = 3});
+    EXPECT_CLOSE(dup, want_up, {.ulps = 3});
+  }
+  const Stream s = Stream::cpu();
+  expect_refused(GatedPlan::select(s, {GatedKind::glu, DType::f32, {2}, 1.0}).status(), Code::invalid_problem, {"gated", "kind glu takes no alpha"});
+  expect_refused(GatedPlan::select(s, {GatedKind::reglu, DType::f32, {2}, {}, 1.0}).status(), Code::invalid_problem, {"kind reglu takes no limit"});
+  expect_refused(GatedPlan::select(s, {GatedKind::swiglu_clamped, DType::f32, {2}, {}, 0.0}).status(), Code::invalid_problem, {"limit is 0"});
+  expect_refused(GatedPlan::select(s, {GatedKind::swiglu_clamped, DType::f32, {2}, double(NAN)}).status(), Code::invalid_problem, {"alpha is nan", "finite"});
 }
 TEST(Gated, RefusesDescriptors) {
   expect_refused(GatedPlan::select(Stream::cpu(), {GatedKind(9), DType::f32, {2}}).status(), Code::invalid_problem, {"gated", "kind 9"});
@@ -199,7 +239,7 @@ TEST(Gated, case_geglu_tail) {  // x Phi(x) keeps its digits where 1 + erf has n
 // Large half tensors look results up: the same bits as small ones, which compute them, for every half.
 TEST(Gated, TablesGiveTheSameBits) {
   for (DType t : {DType::f16, DType::bf16})
-    for (int kind = 0; kind < 5; ++kind) {
+    for (int kind = 0; kind < int(enum_names(GatedKind{}).size()); ++kind) {
       const Shape few{kHalves}, many{kTableFrom + 3};
       Tensor gate(t, few), up = Tensor::normal(t, few, 1), dy = Tensor::normal(t, few, 2), y(t, few), dgate(t, few), dup(t, few);
       for (int64_t i = 0; i < kHalves; ++i) gate.view().as<uint16_t>()[i] = uint16_t(i);
