@@ -81,7 +81,10 @@ Held hold(const std::string& arg, nb::handle object, bool written) {
   Held h;
   if (written ? !nb::try_cast(array, h.output, false) : !nb::try_cast(array, h.input, false)) {
     std::string dtype;  // of big-endian numbers, say, or of objects
-    if (nb::hasattr(array, "dtype")) dtype = text(" of dtype ", nb::str(array.attr("dtype")).c_str());
+    if (nb::hasattr(array, "dtype")) {
+      const nb::object its = array.attr("dtype");
+      dtype = text(" of dtype ", nb::str(its).c_str());
+    }
     raise({Code::invalid_problem, text(arg, written ? " takes a writable tensor with __dlpack__ or a buffer, not " : " takes a tensor with __dlpack__ or a buffer, not ",
                                        nb::type_name(array.type()).c_str(), dtype)});
   }

@@ -49,7 +49,7 @@ int main(void) {
 
   CHECK(baracuda_plan_create("gated", fields, 3, preferences, 2, stream, &plan) == BARACUDA_OK);
   CHECK(strcmp(baracuda_plan_text(plan, BARACUDA_TEXT_KERNEL), "gated.cpu.map") == 0);
-  CHECK(strcmp(baracuda_plan_text(plan, BARACUDA_TEXT_DESCRIPTOR), "kind=reglu dtype=f32 shape=[2, 3]") == 0);
+  CHECK(strcmp(baracuda_plan_text(plan, BARACUDA_TEXT_DESCRIPTOR), "kind=reglu dtype=f32 shape=[2, 3] alpha=none limit=none") == 0);
   CHECK(strstr(baracuda_plan_text(plan, BARACUDA_TEXT_SKU), "gated.cpu.map") != NULL);
   CHECK(strstr(baracuda_plan_text(plan, BARACUDA_TEXT_GUARANTEE), "deterministic") != NULL);
   CHECK(strcmp(baracuda_plan_text(plan, BARACUDA_TEXT_WORKSPACE), "") == 0);

@@ -148,7 +148,7 @@ TEST(Registry, ExplainsFromText) {
   const KeyValue good[] = {{"shape", "4,8"}, {"dtype", "bf16"}};
   const auto e = op->explain(Stream::cpu(), std::span(good), {});
   ASSERT_TRUE(e.ok()) << e.status().to_string();
-  EXPECT_EQ(e->descriptor, "kind=swiglu dtype=bf16 shape=[4, 8]");
+  EXPECT_EQ(e->descriptor, "kind=swiglu dtype=bf16 shape=[4, 8] alpha=none limit=none");
   EXPECT_NE(e->sku.find("gated.cpu.map"), std::string::npos);
   const KeyValue bad[] = {{"shape", "4,8"}, {"kind", "swish"}};
   expect_refused(op->explain(Stream::cpu(), std::span(bad), {}).status(), Code::invalid_problem, {"gated: kind", "swish", "swiglu"});
@@ -160,7 +160,7 @@ TEST(Registry, RunsByName) {
   const KeyValue settings[] = {{"shape", "3"}, {"kind", "reglu"}};
   const auto plan = op->select(Stream::cpu(), std::span(settings), {});
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
-  EXPECT_EQ((*plan)->descriptor(), "kind=reglu dtype=f32 shape=[3]");
+  EXPECT_EQ((*plan)->descriptor(), "kind=reglu dtype=f32 shape=[3] alpha=none limit=none");
   float gate[3] = {-1, 2, 3}, up[3] = {1, 10, 100}, y[3] = {};
   const TensorView g = TensorView::dense(gate, {3}), u = TensorView::dense(up, {3}), out = TensorView::dense(y, {3});
   const ArgValue good[] = {{"gate", {&g, 1}}, {"up", {&u, 1}}, {"y", {&out, 1}}};

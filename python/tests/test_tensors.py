@@ -31,7 +31,7 @@ def test_plan_writes_where_the_array_lies():
     p.run(gate=gate, up=up, y=y)
     np.testing.assert_array_equal(y, np.maximum(gate, 0) * up)
     assert p.kernel == "gated.cpu.map" and p.deterministic and p.batch_invariant and p.workspace_size == 0
-    assert p.descriptor == "kind=reglu dtype=f32 shape=[2, 3]"
+    assert p.descriptor == "kind=reglu dtype=f32 shape=[2, 3] alpha=none limit=none"
     assert [(a.name, a.presence, a.dtype, a.shape) for a in p.arguments] == [(n, "required", "f32", (2, 3)) for n in ("gate", "up", "y")]
 
 

@@ -186,7 +186,7 @@ Status check_backward(std::string_view op, const Problem& p, const TensorView& d
 }
 // 1 or -1 where the gradient of operand k is dy or its negative. One that reads nothing is a multiple of dy: 1 shows which.
 int sign_of_dy(const Problem& p, int k) {
-  if (p.e->reads[k] || is_complex(p.dtype)) return 0;
+  if (p.e->reads[k] || is_complex(p.dtype) || p.result != p.dtype) return 0;
   const double one = 1;
   double slope[3] = {};
   const void* in[] = {&one, &one, &one, &one, &one};
