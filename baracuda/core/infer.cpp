@@ -16,17 +16,18 @@ std::vector<std::pair<std::string_view, std::string>> infer_fields(const OpInfo&
   }
   if (!first) return {};
   const TensorView* x = tensor("x");
-  constexpr std::string_view aliases[][2] = {{"index_dtype", "indices"}, {"target_dtype", "target"}, {"grad_dtype", "grads"}};
+  constexpr std::string_view aliases[][2] = {{"index_dtype", "indices"}, {"index_dtype", "start"}, {"index_dtype", "tokens"},
+                                                {"target_dtype", "target"}, {"grad_dtype", "grads"}};
   std::vector<std::pair<std::string_view, std::string>> found;
   for (const FieldInfo& f : op.fields()) {
     if (f.name == "dtype") found.emplace_back(f.name, name((x ? x : floats ? floats : first)->dtype));
     else if (f.name == "shape") found.emplace_back(f.name, to_string((x ? x : first)->shape));
     else if (f.type == "ints") { if (const TensorView* t = tensor(f.name)) found.emplace_back(f.name, to_string(t->shape)); }
     else if (f.type == "dtype" && f.name.ends_with("_dtype")) {
-      std::string_view source = f.name.substr(0, f.name.size() - 6);
+      const TensorView* t = tensor(f.name.substr(0, f.name.size() - 6));
       for (const auto& [field, arg] : aliases)
-        if (field == f.name) source = arg;
-      if (const TensorView* t = tensor(source)) found.emplace_back(f.name, name(t->dtype));
+        if (field == f.name && !t) t = tensor(arg);
+      if (t) found.emplace_back(f.name, name(t->dtype));
     }
   }
   return found;

@@ -16,7 +16,16 @@ def _gemm(t, f):
 
 
 def _table(t, f):
-    return {"vocabulary": t["weight"][1][0], "width": t["weight"][1][1]} if "weight" in t else {"width": t["dy"][1][-1]}
+    return {"vocabulary": t["weight"][1][0], "width": t["weight"][1][1]}
+
+
+def _table_gradient(t, f):
+    out = {"width": t["dy"][1][-1]}
+    if "dweight" in t:
+        out["vocabulary"] = t["dweight"][1][0]
+    elif "vocabulary" not in f:  # its default, no rows, would be an answer
+        raise TypeError("embedding_backward() takes vocabulary, the rows of dweight, or dweight")
+    return out
 
 
 def _cross_entropy(t, f):
@@ -54,9 +63,21 @@ def _concat(t, f):
     return {"shape": whole}
 
 
-TABLE = {"gemm": _gemm, "embedding": _table, "embedding_backward": _table, "cross_entropy": _cross_entropy,
+def _update(t, f):
+    return {"size": t["update"][1]}
+
+
+def _penalty(t, f):
+    out = {"length": t["tokens"][1][-1]}
+    if "prompt" in t:
+        out["prompt_length"] = t["prompt"][1][-1]
+    return out
+
+
+TABLE = {"gemm": _gemm, "embedding": _table, "embedding_backward": _table_gradient, "cross_entropy": _cross_entropy,
          "cross_entropy_backward": _cross_entropy, "fused_linear_cross_entropy": _fused_loss, "flash_sdpa": _attention,
-         "flash_sdpa_backward": _attention, "kv_cache_append": _kv_cache, "concat": _concat}
+         "flash_sdpa_backward": _attention, "kv_cache_append": _kv_cache, "concat": _concat, "update_slice": _update,
+         "dynamic_update_slice": _update, "token_penalty": _penalty}
 
 
 def fields(op, tensors, given):

@@ -52,6 +52,7 @@ def _function(name, op, kind):
                 fields[key] = value
             else:
                 raise TypeError(f"{name}() has no argument or field '{key}'; fields: {' '.join(sorted(known))}; arguments: {' '.join(types)}")
+        args = {key: list(value) if types[key] == "tensors" and isinstance(value, tuple) else value for key, value in args.items()}
         seen, like = {}, None
         for key, value in args.items():
             if types[key] not in ("tensor", "tensors") or value is None or isinstance(value, bool):

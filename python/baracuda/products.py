@@ -4,6 +4,7 @@ Vectors become matrices of one row or column, batch axes broadcast without a cop
 are gemm's fields: products.matmul(a, b, alpha=2, epilogue="relu").
 """
 import math
+import operator
 
 from . import _arrays, ops
 
@@ -60,11 +61,23 @@ def inner(a, b, **fields):
     return c.reshape(rows + columns)
 
 
+def _axes(t, given):
+    axes = [operator.index(i) for i in (given if hasattr(given, "__iter__") else [given])]
+    found = [i % t.ndim for i in axes if -t.ndim <= i < t.ndim]
+    if len(set(found)) < len(axes):
+        raise ValueError(f"tensordot: {axes} are not axes of {tuple(t.shape)}, each once")
+    return found
+
+
 def tensordot(a, b, axes=2, **fields):
     """The sum over axes: the last n of a with the first n of b, or a pair of lists of axes."""
-    if isinstance(axes, int):
-        axes = range(a.ndim - axes, a.ndim), range(axes)
-    mine, yours = ([int(i) % t.ndim for i in (list(x) if hasattr(x, "__iter__") else [x])] for x, t in zip(axes, (a, b)))
+    if not hasattr(axes, "__iter__"):
+        n = operator.index(axes)
+        if not 0 <= n <= min(a.ndim, b.ndim):
+            raise ValueError(f"tensordot: {n} axes of {tuple(a.shape)} and {tuple(b.shape)}")
+        axes = range(a.ndim - n, a.ndim), range(n)
+    first, second = axes
+    mine, yours = _axes(a, first), _axes(b, second)
     if [a.shape[i] for i in mine] != [b.shape[i] for i in yours]:
         raise ValueError(f"tensordot: axes {mine} of {tuple(a.shape)} and {yours} of {tuple(b.shape)} differ")
     rows, columns = [i for i in range(a.ndim) if i not in mine], [i for i in range(b.ndim) if i not in yours]

@@ -120,6 +120,24 @@ def test_without_inputs():
     assert ops.cast(np.array([1.9, -1.9, np.nan], np.float32), to="i32").tolist() == [1, -1, 0]
 
 
+def test_sizes_of_slices_tables_and_tokens():
+    x, update = np.arange(12, dtype=np.float32).reshape(3, 4), np.full((2, 2), 9, np.float32)
+    want = x.copy()
+    want[1:, 1:3] = 9
+    np.testing.assert_array_equal(ops.update_slice(x, update, start=(1, 1)), want)
+    for dtype in (np.int32, np.int64):
+        np.testing.assert_array_equal(ops.dynamic_update_slice(x, update, np.array([7, 1], dtype)), want)
+        np.testing.assert_array_equal(ops.dynamic_slice(x, np.array([1, 1], dtype), size=(2, 2)), x[1:, 1:3])
+        penalized = ops.token_penalty(x, np.array([[0, 0, 2]] * 3, dtype), frequency=1)
+        np.testing.assert_array_equal(penalized, x - np.array([2, 0, 1, 0], np.float32))
+        prompted = ops.token_penalty(x, np.zeros((3, 0), dtype), prompt=np.array([[1]] * 3, dtype), repetition=2)
+        np.testing.assert_array_equal(prompted, x / np.array([1, 2, 1, 1], np.float32))
+    dy, ids, dweight = np.ones((2, 3), np.float32), np.array([0, 3]), np.zeros((5, 3), np.float32)
+    np.testing.assert_array_equal(ops.embedding_backward(dy, ids, dweight=dweight), ops.embedding_backward(dy, ids, vocabulary=5))
+    with pytest.raises(TypeError, match="takes vocabulary"):
+        ops.embedding_backward(dy, ids)
+
+
 def test_lists_of_tensors():
     params, grads = [np.ones(3, np.float32), np.ones((2, 2), np.float32)], [np.full(3, 2, np.float32), np.zeros((2, 2), np.float32)]
     m, v = [np.zeros_like(p) for p in params], [np.zeros_like(p) for p in params]
@@ -127,6 +145,8 @@ def test_lists_of_tensors():
     np.testing.assert_allclose(params[0], 0.9, rtol=1e-5)
     np.testing.assert_array_equal(params[1], 1)
     assert abs(float(ops.global_norm(grads)) - np.sqrt(12)) < 1e-6
+    assert ops.global_norm(tuple(grads)) == ops.global_norm(grads)
+    np.testing.assert_array_equal(ops.concat((grads[0], grads[0])), np.full(6, 2, np.float32))
 
 
 def test_only_what_can_be_computed_has_a_function():

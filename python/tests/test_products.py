@@ -34,6 +34,9 @@ def test_outer_inner_tensordot():
     a, b = numbers(2, 3, 4, 5), numbers(4, 5, 6)
     for axes in (2, 0, ([2, 3], [0, 1]), ([-2], [0]), (3, 1)):
         np.testing.assert_array_equal(products.tensordot(a, b, axes), np.tensordot(a, b, axes))
+    for axes in (-1, 4, ([4], [0]), ([-5], [0]), ([2, 2], [0, 0]), ([3], [1, 2])):
+        with pytest.raises(ValueError, match="tensordot"):
+            products.tensordot(a, b, axes)
 
 
 def test_torch():
