@@ -16,9 +16,13 @@ Result<MadePlan> make_plan(const OpInfo& op, std::span<const KeyValue> settings,
   BARACUDA_TRY_ASSIGN(arguments, plan->arguments());
   made.plan = plan, made.arguments = arguments;
   made.tensors.resize(arguments.size()), made.views.resize(arguments.size());
+  // Gradients whose outputs are all optional would compute nothing: they get every tensor that they take.
+  bool everything = true;
+  for (const Argument& a : arguments) everything = everything && !(written(a.info.role) && a.presence == Argument::Presence::required);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& a = arguments[i];
-    for (size_t k = 0; a.tensor() && a.presence == Argument::Presence::required && k < a.count; ++k) {
+    const bool made_here = a.presence == Argument::Presence::required || (everything && a.presence == Argument::Presence::optional);
+    for (size_t k = 0; a.tensor() && made_here && k < a.count; ++k) {
       BARACUDA_TRY_ASSIGN(t, io::HostTensor::make(a.dtype.value_or(DType::f32), a.shape.value_or(open)));
       made.views[i].push_back(t.view());
       made.tensors[i].push_back(std::move(t));

@@ -12,7 +12,7 @@ struct MadePlan {
   std::vector<std::vector<TensorView>> views;        // likewise
   std::vector<ArgValue> args() const;
 };
-// Required arguments only; a tensor whose shape the descriptor leaves open gets `open`.
+// Required arguments only, or all of an op that has to write none; a tensor whose shape the descriptor leaves open gets `open`.
 Result<MadePlan> make_plan(const OpInfo& op, std::span<const KeyValue> settings, const PlanPreference& preference, const Shape& open);
 
 // The next of a sequence of multiples of 1/128 in [-1, 1), which every floating dtype of 16 bits and more holds exactly.

@@ -81,7 +81,7 @@ template <class T> void short_statistics(const T* x, int64_t pitch, int rows, in
     const Pack<double, N> m = double(n);
     store<A, N>(shift, convert<A>(convert<double>(sum[0]) / m));
     short_sums<A>(rows, n, sums, [&](V (&acc)[2], int r, int64_t i, int count) __attribute__((always_inline)) {
-      const V point(double(shift[r])), d = get_or<N>(x + r * pitch + i, count, double(shift[r])) - point;
+      const V point = double(shift[r]), d = get_or<N>(x + r * pitch + i, count, double(shift[r])) - point;
       acc[0] = acc[0] + d, acc[1] = fma(d, d, acc[1]);
     });
     const Pack<double, N> mean = convert<double>(sums[0]) / m;
