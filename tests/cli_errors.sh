@@ -16,6 +16,13 @@ refused() {  # refused "fragment" args...
 works() {
   if ! "$baracuda" "$@" >/dev/null 2>&1; then echo "FAILED: baracuda $*: exit $?"; failed=$((failed + 1)); else passed=$((passed + 1)); fi
 }
+says() {  # says "fragment" args...: on stdout, or in the file that the call writes to $written
+  fragment=$1; shift
+  rm -f "$written"
+  output=$("$baracuda" "$@" 2>&1; cat "$written" 2>/dev/null)
+  case $output in *"$fragment"*) passed=$((passed + 1)) ;; *) echo "FAILED: baracuda $*: want '$fragment' in: $output"; failed=$((failed + 1)) ;; esac
+}
+written=$(mktemp -u)
 refused "subcommand"
 refused "no command 'fly'" fly
 refused "did you mean explain?" explian
@@ -40,7 +47,10 @@ refused "x is missing" run unary shape=2
 refused "no reference" verify alibi_slopes heads=2
 refused "no field 'sahpe'" verify gated sahpe=2
 refused "i32 is exact" verify unary kind=neg dtype=i32
-works verify gated_backward shape=4
+# An op whose outputs are all optional is given all of them: five tensors of 16 bytes.
+says "dgate" verify gated_backward shape=4
+says "dup" verify gated_backward shape=4
+says '"bytes": 80' bench gated_backward --shape 4 --json "$written"
 refused "no op 'nothing'" bench nothing
 refused "no field 'sahpe'" bench gated sahpe=2
 refused "one of swiglu" bench gated shape=4 kind=reglu,swish
@@ -65,5 +75,6 @@ works ops gated
 works explain gated shape=4,8
 works doctor
 works --help
+rm -f "$written"
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]
