@@ -47,12 +47,12 @@ template <int K> Strided<K> walk_of(const Shape& shape, const Strides* const (&s
 // Calls f(offsets, first, count) for pieces of rows: the piece is elements [first, first + count) of the row at
 // `offsets`, which already include first. Pieces depend on the shape alone; threads share them.
 inline constexpr int64_t kPiece = 16384;
-template <int K, class F> void for_each_piece(const Strided<K>& w, int threads, F&& f) {
+template <int K, class F> void for_each_piece(const Strided<K>& w, int threads, F&& f, int64_t piece = kPiece) {
   if (w.rows * w.inner == 0) return;
-  const int64_t pieces = (w.inner + kPiece - 1) / kPiece, grain = w.inner < kPiece ? kPiece / w.inner : 1;
+  const int64_t pieces = (w.inner + piece - 1) / piece, grain = w.inner < piece ? piece / w.inner : 1;
   parallel_for(w.rows * pieces, grain, threads, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = i % pieces * kPiece, count = w.inner - first < kPiece ? w.inner - first : kPiece;
+      const int64_t first = i % pieces * piece, count = w.inner - first < piece ? w.inner - first : piece;
       int64_t at[K];
       w.offsets(i / pieces, at);
       for (int k = 0; k < K; ++k) at[k] += first * w.inner_stride(k);

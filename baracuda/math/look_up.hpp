@@ -26,26 +26,23 @@ BARACUDA_HD __m128i four_halves(const uint16_t* table, const uint16_t* x) {
   r = _mm_insert_epi16(r, table[p.second], 1), r = _mm_insert_epi16(r, table[q.first], 2);
   return _mm_insert_epi16(r, table[q.second], 3);
 }
-// `floats` floats: one per index, or two, which lie beside each other in the table.
-template <int floats, class E> BARACUDA_HD auto look_up_floats(const E* table, const uint16_t* x) {
-  constexpr int each = sizeof(E) / sizeof(float);
-  if constexpr (floats > 4) {
-    const auto low = look_up_floats<floats / 2>(table, x);
-    return beside(low, look_up_floats<floats / 2>(table, x + floats / 2 / each));
-  } else if constexpr (each == 2) {
-    const IndexPair p = index_pair(x);
-    const __m128d r = _mm_load_sd(reinterpret_cast<const double*>(table + p.first));
-    return _mm_castpd_ps(_mm_loadh_pd(r, reinterpret_cast<const double*>(table + p.second)));
-  } else {
-    const IndexPair p = index_pair(x), q = index_pair(x + 2);
-    __m128 r = _mm_load_ss(table + p.first);
-    r = _mm_insert_ps(r, _mm_load_ss(table + p.second), 0x10), r = _mm_insert_ps(r, _mm_load_ss(table + q.first), 0x20);
-    return _mm_insert_ps(r, _mm_load_ss(table + q.second), 0x30);
-  }
+// table[x[0]], table[x[step]] ...
+template <int count, int step> BARACUDA_HD auto look_up_floats(const float* table, const uint16_t* x) {
+  if constexpr (count == 4) return __m128(Raw<float, 4>{table[x[0]], table[x[step]], table[x[2 * step]], table[x[3 * step]]});
+  else return beside(look_up_floats<count / 2, step>(table, x), look_up_floats<count / 2, step>(table, x + count / 2 * step));
 }
+// Entries of two floats, a quarter of them in each 128 bits: of the 0th, 4th, 8th ... element and the one behind it.
+template <int floats, int step, class E> BARACUDA_HD auto look_up_pairs(const E* table, const uint16_t* x) {
+  if constexpr (floats == 4) {
+    const __m128d r = _mm_load_sd(reinterpret_cast<const double*>(table + x[0]));
+    return _mm_castpd_ps(_mm_loadh_pd(r, reinterpret_cast<const double*>(table + x[step])));
+  } else return beside(look_up_pairs<floats / 2, step>(table, x), look_up_pairs<floats / 2, step>(table, x + floats / 2 * step));
+}
+// What is first, and what second, in the entries of two registers, whose 128 bits stand in for four elements.
 template <int N, int... K>
 BARACUDA_HD void take_apart(Raw<float, N> a, Raw<float, N> b, Pack<float, N>& first, Pack<float, N>& second, std::integer_sequence<int, K...>) {
-  first.v = __builtin_shufflevector(a, b, 2 * K...), second.v = __builtin_shufflevector(a, b, (2 * K + 1)...);
+  first.v = __builtin_shufflevector(a, b, (K / 4 * 4 + K % 2 * 2 + K % 4 / 2 * N)...);
+  second.v = __builtin_shufflevector(a, b, (K / 4 * 4 + K % 2 * 2 + K % 4 / 2 * N + 1)...);
 }
 #endif
 // to[i] = table[x[i]], x as bits; past the caches where `to` begins at a line.
@@ -62,21 +59,21 @@ BARACUDA_HD void look_up(const uint16_t* table, const void* x, uint16_t* to, int
 #endif
   for (int64_t i = 0; i < n; ++i) to[i] = table[from[i]];
 }
-// The next N results.
-template <int N> BARACUDA_HD Pack<float, N> look_up(const float* table, const void* x) {
+// The results of x[0], x[step] ..., N of them.
+template <int N, int step = 1> BARACUDA_HD Pack<float, N> look_up(const float* table, const void* x) {
   const uint16_t* from = static_cast<const uint16_t*>(x);
 #if BARACUDA_VECTOR_BYTES
-  if constexpr (N > 1) return Pack<float, N>::of(Raw<float, N>(look_up_floats<N>(table, from)));
+  if constexpr (N > 1) return Pack<float, N>::of(Raw<float, N>(look_up_floats<N, step>(table, from)));
 #endif
   if constexpr (N == 1) return Pack<float, 1>::of(table[*from]);
 }
-// The next N results of two floats each.
-template <int N, class E> BARACUDA_HD void look_up(const E* table, const void* x, Pack<float, N>& first, Pack<float, N>& second) {
+// The same of two floats each.
+template <int N, int step = 1, class E> BARACUDA_HD void look_up(const E* table, const void* x, Pack<float, N>& first, Pack<float, N>& second) {
   static_assert(sizeof(E) == 2 * sizeof(float));
   const uint16_t* from = static_cast<const uint16_t*>(x);
 #if BARACUDA_VECTOR_BYTES
   if constexpr (N > 1)
-    take_apart<N>(look_up_floats<N>(table, from), look_up_floats<N>(table, from + N / 2), first, second, std::make_integer_sequence<int, N>{});
+    take_apart<N>(look_up_pairs<N, step>(table, from), look_up_pairs<N, step>(table, from + 2 * step), first, second, std::make_integer_sequence<int, N>{});
 #endif
   if constexpr (N == 1) {
     float both[2];

@@ -1,6 +1,7 @@
 #pragma once
-// Two registers at a time: one of float as two of double and back, and two of float as one of halves, which are stored as whole
-// lines. The bits are those of convert() and store(). N > 1 for widen and narrow.
+// Two registers at a time: one of float as two of double and back, two of float as one of halves, which are stored as whole
+// lines, and even and odd elements apart. The bits are those of convert(), load() and store(). N > 1 for widen and narrow.
+#include <utility>
 #include "baracuda/math/element.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
@@ -29,18 +30,30 @@ template <int H> BARACUDA_HD Pack<float, 2 * H> narrow(Pack<double, H> low, Pack
 }
 
 #if BARACUDA_VECTOR_BYTES == 64
-// Upper and lower halves apart: the upper ones go up where the lower are more than a half, or one and the upper odd.
+// Halves of 32 bits apart: an upper one goes up where the lower is more than a half, or one and the upper odd.
+BARACUDA_HD __m512i bf16_rounded(__m512i upper, __m512i lower) {
+  const __m512i one = _mm512_set1_epi16(1), sum = _mm512_adds_epu16(lower, _mm512_and_si512(upper, one));
+  return _mm512_mask_add_epi16(upper, _mm512_cmpgt_epu16_mask(sum, _mm512_set1_epi16(-0x8000)), upper, one);
+}
 BARACUDA_HD __m512i bf16_bits(__m512 a, __m512 b) {
   const __m512i u = _mm512_castps_si512(a), v = _mm512_castps_si512(b), even = _mm512_set_epi16(
       62, 60, 58, 56, 54, 52, 50, 48, 46, 44, 42, 40, 38, 36, 34, 32, 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-  const __m512i one = _mm512_set1_epi16(1), upper = _mm512_permutex2var_epi16(u, _mm512_or_si512(even, one), v);
-  const __m512i lower = _mm512_adds_epu16(_mm512_permutex2var_epi16(u, even, v), _mm512_and_si512(upper, one));
-  const __m512i r = _mm512_mask_add_epi16(upper, _mm512_cmpgt_epu16_mask(lower, _mm512_set1_epi16(-0x8000)), upper, one);
+  const __m512i upper = _mm512_permutex2var_epi16(u, _mm512_or_si512(even, _mm512_set1_epi16(1)), v);
+  const __m512i r = bf16_rounded(upper, _mm512_permutex2var_epi16(u, even, v));
   if (const __mmask16 nan = _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); __builtin_expect(nan != 0, 0)) {
     const __mmask32 both = _mm512_kunpackw(_mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q));
     return _mm512_mask_blend_epi16(both, r, _mm512_or_si512(upper, _mm512_set1_epi16(0x40)));
   }
   return r;
+}
+BARACUDA_HD __m512i bf16_bits_by_turns(__m512 a, __m512 b) {
+  constexpr __mmask32 odd = 0xaaaaaaaa;
+  const __m512i u = _mm512_castps_si512(a), v = _mm512_castps_si512(b);
+  if (const __mmask16 nan = _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); __builtin_expect(nan != 0, 0)) {
+    using V = Pack<float, 16>;
+    return __m512i(half_bits<bf16>(V::of(Raw<float, 16>(a))) | half_bits<bf16>(V::of(Raw<float, 16>(b))) << 16);
+  }
+  return bf16_rounded(_mm512_mask_blend_epi16(odd, _mm512_srli_epi32(u, 16), v), _mm512_mask_blend_epi16(odd, u, _mm512_slli_epi32(v, 16)));
 }
 #endif
 // p[0 .. 2 N); past: past the caches, p is then aligned to the bytes of a register.
@@ -62,6 +75,55 @@ template <class T, int N> BARACUDA_HD void store_twice(T* p, Pack<Acc<T>, N> a, 
 #endif
   if (past) store_past<T, N>(p, a), store_past<T, N>(p + N, b);
   else store<T, N>(p, a), store<T, N>(p + N, b);
+}
+
+// p[0], p[2] ... and p[1], p[3] ..., and back.
+template <class V, int... K> BARACUDA_HD Twice<V> apart(V a, V b, std::integer_sequence<int, K...>) {
+  return {V::of(__builtin_shufflevector(a.v, b.v, 2 * K...)), V::of(__builtin_shufflevector(a.v, b.v, (2 * K + 1)...))};
+}
+template <class V, int... K> BARACUDA_HD Twice<V> by_turns(V a, V b, std::integer_sequence<int, K...>) {
+  constexpr int N = sizeof...(K);
+  return {V::of(__builtin_shufflevector(a.v, b.v, (K / 2 + K % 2 * N)...)), V::of(__builtin_shufflevector(a.v, b.v, (N / 2 + K / 2 + K % 2 * N)...))};
+}
+template <class T> inline constexpr bool kIsBf16 = std::is_same_v<T, bf16>;
+template <int N, class T> BARACUDA_HD Twice<Pack<Acc<T>, N>> load_apart(const T* p) {
+  using V = Pack<Acc<T>, N>;
+  if constexpr (N == 1) return {load<1>(p), load<1>(p + 1)};
+  else if constexpr (kIsBf16<T>) {
+    typename V::Bits pairs;
+    __builtin_memcpy(&pairs, p, sizeof pairs);
+    return {V::from_bits(pairs << 16), V::from_bits(pairs & int32_t(0xffff0000))};
+  } else return apart(load<N>(p), load<N>(p + N), std::make_integer_sequence<int, N>{});
+}
+template <class T, int N> BARACUDA_HD void store_by_turns(T* p, Pack<Acc<T>, N> a, Pack<Acc<T>, N> b, bool past) {
+#if BARACUDA_VECTOR_BYTES == 64
+  if constexpr (kIsBf16<T> && N == 16) {
+    const __m512i r = bf16_bits_by_turns(__m512(a.v), __m512(b.v));
+    return past ? _mm512_stream_si512((__m512i*)p, r) : _mm512_storeu_si512(p, r);
+  }
+#elif BARACUDA_VECTOR_BYTES == 32
+  if constexpr (kIsBf16<T> && N == 8) {
+    const __m256i r = __m256i(half_bits<bf16>(a) | half_bits<bf16>(b) << 16);
+    return past ? _mm256_stream_si256((__m256i*)p, r) : _mm256_storeu_si256((__m256i*)p, r);
+  }
+#endif
+  if constexpr (N == 1) store<T, 1>(p, a), store<T, 1>(p + 1, b);
+  else {
+    const auto both = by_turns(a, b, std::make_integer_sequence<int, N>{});
+    store_twice<T, N>(p, both.low, both.high, past);
+  }
+}
+// 2 N elements in the order that costs least: of bf16 the even and the odd ones, else those up to N and the others. Element k of
+// the first register is p[k kStep<T, N>], the second begins at p[kSecond<T, N>].
+template <class T, int N> inline constexpr int kStep = kIsBf16<T> && N > 1 ? 2 : 1;
+template <class T, int N> inline constexpr int kSecond = kStep<T, N> == 2 ? 1 : N;
+template <int N, class T> BARACUDA_HD Twice<Pack<Acc<T>, N>> load_dealt(const T* p) {
+  if constexpr (kStep<T, N> == 2) return load_apart<N>(p);
+  else return {load<N>(p), load<N>(p + N)};
+}
+template <class T, int N> BARACUDA_HD void store_dealt(T* p, Pack<Acc<T>, N> a, Pack<Acc<T>, N> b, bool past) {
+  if constexpr (kStep<T, N> == 2) store_by_turns<T, N>(p, a, b, past);
+  else store_twice<T, N>(p, a, b, past);
 }
 
 }  // namespace baracuda

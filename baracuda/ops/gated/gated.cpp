@@ -39,7 +39,7 @@ void run_pieces(const GatedDescriptor& d, const TensorView* const (&in)[kIn], co
     for (int k = 0; k < kOut; ++k)
       if (!out[k]->absent()) p.out[k] = out[k]->template as<char>() + at[kIn + k] * size, p.out_stride[k] = walk.inner_stride(kIn + k);
     kernel(p);
-  });
+  }, past ? 4 * kPiece : kPiece);  // each piece waits for its last lines to leave
 }
 Status run_forward(const Launch<Gated>& l) {
   const GatedKernels& k = BARACUDA_ISA_PICK(gated_kernels);

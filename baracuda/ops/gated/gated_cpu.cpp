@@ -2,6 +2,7 @@
 // memory bandwidth for f32 and f64, arithmetic (erf, exp) or the look-ups for halves. Blocks of 256 elements: a dense block is used where
 // it lies, a strided one or a tail goes through a buffer on the stack.
 #include "baracuda/math/look_up.hpp"
+#include "baracuda/math/twice.hpp"
 #include "baracuda/ops/gated/gated_cpu.hpp"
 #include "baracuda/ops/gated/gated_math.hpp"
 
@@ -32,14 +33,16 @@ template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& 
       out[k] = direct ? static_cast<T*>(p.out[k]) + i : buffer[kIn + k];
       past[k] = direct && p.past;
     }
-    for (int j = 0; j < kBlock; j += N) {
+    for (int j = 0; j < kBlock; j += 2 * N) {
       if (j >= m) break;
-      Pack<Acc<T>, N> x[kIn], y[kOut];
-      for (int k = 0; k < kIn; ++k) x[k] = load<N>(in[k] + j);
-      f(in, j, x, y);
-      for (int k = 0; k < kOut; ++k)
-        if (past[k]) store_past<T, N>(out[k] + j, y[k]);
-        else store<T, N>(out[k] + j, y[k]);
+      Pack<Acc<T>, N> x[2][kIn], y[2][kOut];
+      for (int k = 0; k < kIn; ++k) {
+        const auto both = load_dealt<N>(in[k] + j);
+        x[0][k] = both.low, x[1][k] = both.high;
+      }
+      f(in, j, x[0], y[0]);
+      f(in, j + kSecond<T, N>, x[1], y[1]);
+      for (int k = 0; k < kOut; ++k) store_dealt<T, N>(out[k] + j, y[0][k], y[1][k], past[k]);
     }
     for (int k = 0; k < kOut; ++k)
       if (p.out[k] && out[k] == buffer[kIn + k]) {
@@ -61,14 +64,16 @@ template <class Act, class T> void backward(const GatedPiece& p) {
   });
 }
 template <class T> void forward_by_table(const GatedPiece& p) {
+  constexpr int N = kLanes<float>;
   map_piece<T, 2, 1>(p, [&](auto& in, int j, const auto* x, auto* y) {
-    y[0] = gated::gate(look_up<kLanes<float>>(static_cast<const float*>(p.table), in[0] + j), x[1]);
+    y[0] = gated::gate(look_up<N, kStep<T, N>>(static_cast<const float*>(p.table), in[0] + j), x[1]);
   });
 }
 template <class T> void backward_by_table(const GatedPiece& p) {
+  constexpr int N = kLanes<float>;
   map_piece<T, 3, 2>(p, [&](auto& in, int j, const auto* x, auto* y) {
-    Pack<float, kLanes<float>> act, slope;
-    look_up(static_cast<const ActSlope*>(p.table), in[1] + j, act, slope);
+    Pack<float, N> act, slope;
+    look_up<N, kStep<T, N>>(static_cast<const ActSlope*>(p.table), in[1] + j, act, slope);
     gated::gate_gradient(x[0], x[2], act, slope, y[0], y[1]);
   });
 }

@@ -90,21 +90,6 @@ bool squares_fit(const bf16* x) {  // the largest is in [2^-40, 2^60): what vani
   return m >= kLeast && m < kMost;
 #endif
 }
-template <int N, int... K> BARACUDA_HD Twice<Pack<float, N>> apart(Pack<float, N> a, Pack<float, N> b, std::integer_sequence<int, K...>) {
-  using V = Pack<float, N>;
-  return {V::of(__builtin_shufflevector(a.v, b.v, 2 * K...)), V::of(__builtin_shufflevector(a.v, b.v, (2 * K + 1)...))};
-}
-// p[0], p[2] ... and p[1], p[3] ...
-template <int N, class T> BARACUDA_HD Twice<Pack<float, N>> load_apart(const T* p) {
-  using V = Pack<float, N>;
-  if constexpr (N == 1) return {load<1>(p), load<1>(p + 1)};
-  else if constexpr (kIsF16<T>) return apart(load<N>(p), load<N>(p + N), std::make_integer_sequence<int, N>{});
-  else {
-    typename V::Bits pairs;
-    __builtin_memcpy(&pairs, p, sizeof pairs);
-    return {V::from_bits(pairs << 16), V::from_bits(pairs & int32_t(0xffff0000))};
-  }
-}
 template <class T> void squares_of_halves(const T* x, int64_t n, SquareSums& sums) {
   constexpr int N = kLanes<float>, H = N > 1 ? N / 2 : 1, P = N / H;
   const int64_t whole = n / kBlock * kBlock;

@@ -1,7 +1,6 @@
 // Rope: y_a = x_a c - x_b s, y_b = x_b c + x_a s. Reads x, writes y; the floor is memory bandwidth. The sines of 64 positions
 // stay in the second-level cache while all heads that stand there are turned; with a single row at each position they are made
 // beside it, so that it comes from memory meanwhile.
-#include <utility>
 #include "baracuda/math/twice.hpp"
 #include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/position/position_cpu.hpp"
@@ -117,13 +116,18 @@ template <class T> void copy_rest(const RopeRows& p, const T* x, T* y) {
   if (x != y)
     for (int64_t i = 2 * p.half; i < p.n; ++i) y[i] = x[i];
 }
-// What comes 2 KiB later in x is fetched: blocks of rows are too short for the processor to see where they go.
-template <class T> BARACUDA_HD void fetch_ahead(const RopeRows& p, int64_t r) {
-  constexpr int64_t kAhead = 2048 / int64_t(sizeof(T)), kLine = 64 / int64_t(sizeof(T));
+// The row that comes kBytes later in x is fetched: stretches are too short for the processor to see where they go.
+template <int kBytes, int kLevel, class T> BARACUDA_HD void fetch(const RopeRows& p, int64_t r) {
+  constexpr int64_t kAhead = kBytes / int64_t(sizeof(T)), kLine = 64 / int64_t(sizeof(T));
   const int64_t rows = kAhead < p.n ? 1 : kAhead / p.n, at = r + (rows < p.rows ? rows : p.rows);
   const T* x = static_cast<const T*>(at < p.rows ? p.x : p.next);
   if (x)
-    for (int64_t i = 0; i < p.n; i += kLine) __builtin_prefetch(x + (at < p.rows ? at : at - p.rows) * p.x_pitch + i);
+    for (int64_t i = 0; i < p.n; i += kLine) __builtin_prefetch(x + (at < p.rows ? at : at - p.rows) * p.x_pitch + i, 0, kLevel);
+}
+// Into the second-level cache, which takes more at once, and from there into the first.
+template <class T> BARACUDA_HD void fetch_ahead(const RopeRows& p, int64_t r) {
+  fetch<8192, 2, T>(p, r);
+  fetch<1024, 3, T>(p, r);
 }
 template <class T> const Acc<T>* row_of_table(const RopeRows& p, int64_t r) {
   if (p.make) table_row<Acc<T>, Product<T>>(*p.make, r, static_cast<Acc<T>*>(p.make->table));
@@ -157,17 +161,8 @@ template <class T> void half_split(const RopeRows& p) {
     if (i < half) turn(i, int(half - i));
     copy_rest(p, x, y);
   }
-  if (past) store_past_fence();
 }
 
-// Elements 2 k and 2 k + 1 of two packs in a row apart, and back.
-template <class V, int... K> BARACUDA_HD Twice<V> apart(V a, V b, std::integer_sequence<int, K...>) {
-  return {V::of(__builtin_shufflevector(a.v, b.v, 2 * K...)), V::of(__builtin_shufflevector(a.v, b.v, (2 * K + 1)...))};
-}
-template <class V, int... K> BARACUDA_HD Twice<V> by_turns(V a, V b, std::integer_sequence<int, K...>) {
-  constexpr int N = sizeof...(K);
-  return {V::of(__builtin_shufflevector(a.v, b.v, (K / 2 + K % 2 * N)...)), V::of(__builtin_shufflevector(a.v, b.v, (N / 2 + K / 2 + K % 2 * N)...))};
-}
 template <class T> void interleaved(const RopeRows& p) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
@@ -180,11 +175,10 @@ template <class T> void interleaved(const RopeRows& p) {
     const A *cosine = row_of_table<T>(p, r), *sine = cosine + half;
     int64_t i = 0;
     if constexpr (N > 1)
-      for (constexpr auto lanes = std::make_integer_sequence<int, N>{}; i + N <= half; i += N) {
-        const auto [a, b] = apart(load<N>(x + 2 * i), load<N>(x + 2 * i + N), lanes);
+      for (; i + N <= half; i += N) {
+        const auto [a, b] = load_apart<N>(x + 2 * i);
         const auto c = load<N>(cosine + i), s = load<N>(sine + i);
-        const auto both = by_turns(fma(a, c, -(b * s)), fma(b, c, a * s), lanes);
-        store_twice<T, N>(y + 2 * i, both.low, both.high, past);
+        store_by_turns<T, N>(y + 2 * i, fma(a, c, -(b * s)), fma(b, c, a * s), past);
       }
     for (; i < half; ++i) {
       const auto a = load<1>(x + 2 * i), b = load<1>(x + 2 * i + 1), c = load<1>(cosine + i), s = load<1>(sine + i);
@@ -193,7 +187,6 @@ template <class T> void interleaved(const RopeRows& p) {
     }
     copy_rest(p, x, y);
   }
-  if (past) store_past_fence();
 }
 
 constexpr PositionKernels make() {

@@ -30,7 +30,7 @@ struct RopeRows {
   int64_t x_pitch, y_pitch, table_pitch, rows;
   const void* table;
   int64_t half, n;
-  bool past;  // write y past the caches
+  bool past;  // write y past the caches; the caller ends its block with past_fence()
   const void* next;       // the rows of x that come after these, null for none
   const RopeTable* make;  // null, or what the table row of each row is made from as it goes by; table_pitch is 0 then
 };

@@ -50,10 +50,12 @@ PrecisionGuarantee guarantee(const RopeDescriptor& d) {
 
 // The frequencies and the sines of digits, shared by all plans of the same frequencies.
 struct State {
-  std::vector<double> high, low, digits;
-  std::vector<float> rounded;
+  struct alignas(64) Line { unsigned char bytes[64]; };
+  std::vector<double> high, low;
+  std::vector<Line> digits, rounded;
   RopeFrequencies view() const {
-    return {high.data(), low.data(), int64_t(high.size()), const_cast<double*>(digits.data()), const_cast<float*>(rounded.data())};
+    return {high.data(), low.data(), int64_t(high.size()), reinterpret_cast<double*>(const_cast<Line*>(digits.data())),
+            reinterpret_cast<float*>(const_cast<Line*>(rounded.data()))};
   }
 };
 long double scaled(const RopeDescriptor& d, long double f) {
@@ -78,7 +80,8 @@ PlanState make_state(const RopeDescriptor& d) {
     s->high[size_t(i)] = double(f);
     s->low[size_t(i)] = double(f - double(f));
   }
-  s->digits.resize(size_t(kRopeDigits * 2 * half)), s->rounded.resize(size_t(16 * 2 * half));
+  auto lines = [](int64_t bytes) { return size_t(bytes + 63) / 64; };
+  s->digits.resize(lines(kRopeDigits * 2 * half * int64_t(sizeof(double)))), s->rounded.resize(lines(16 * 2 * half * int64_t(sizeof(float))));
   BARACUDA_ISA_PICK(position_kernels).fill_digits(s->view());
   return s;
 }
@@ -89,8 +92,9 @@ Result<PlanState> prepare(const Stream&, const RopeDescriptor& d, const PlanPref
   return kept_state(key, [&] { return make_state(d); });
 }
 
-// A block is 64 positions of one stretch of batches: its table is made once and used for all of their heads.
-constexpr int64_t kBlock = 64;
+// A block is 64 positions of one stretch of batches: its table is made once and used for all of their heads. With a single row at
+// each position it is longer, where enough blocks are left, as only one row of sines is kept.
+constexpr int64_t kBlock = 64, kLongBlock = 256, kManyBlocks = 64;
 struct Scratch { char* table; double* coarse; };
 Scratch carve_scratch(const RopeDescriptor& d, Carver& c) {
   Scratch s;
@@ -112,18 +116,19 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
   const Scratch scratch = carve_scratch(d, c);
   const int64_t width = rotary_dim(d), size = int64_t(byte_size(d.dtype)), table_bytes = kBlock * width * int64_t(byte_size(accumulator(d.dtype)));
   // Positions shared by the batches: a stretch is as many of them as leave some blocks for every thread.
-  const int64_t blocks = (length + kBlock - 1) / kBlock;
   const bool own = positions.shape.rank == 2;
-  const int64_t stretch = own ? 1 : std::max<int64_t>(1, batches * blocks / 64), stretches = (batches + stretch - 1) / stretch;
+  const int64_t stretch = own ? 1 : std::clamp<int64_t>(batches * ((length + kBlock - 1) / kBlock) / kManyBlocks, 1, batches);
+  const int64_t stretches = (batches + stretch - 1) / stretch;
+  const int64_t block = heads * stretch == 1 && stretches * length >= kManyBlocks * kLongBlock ? kLongBlock : kBlock, blocks = (length + block - 1) / block;
   // Rows go by in the order in which they lie: position by position, or head by head.
   const bool heads_inside = heads > 1 && std::abs(x.strides[1]) < std::abs(x.strides[2]);
   const bool past = half * size % 64 == 0 && past_caches(y, x.data);
   parallel_for(stretches * blocks, 1, l.threads, [&](int64_t begin, int64_t end, int worker) {
     char* table = scratch.table + worker * table_bytes;
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t b0 = task / blocks * stretch, b1 = std::min(b0 + stretch, batches), s0 = task % blocks * kBlock;
-      const int64_t count = std::min(kBlock, length - s0);
-      int64_t p[kBlock];
+      const int64_t b0 = task / blocks * stretch, b1 = std::min(b0 + stretch, batches), s0 = task % blocks * block;
+      const int64_t count = std::min(block, length - s0);
+      int64_t p[kLongBlock];
       for (int64_t s = 0; s < count; ++s) {
         if (positions.absent()) { p[s] = offset + s0 + s; continue; }
         const int64_t at = own ? b0 * positions.strides[0] + (s0 + s) * positions.strides[1] : (s0 + s) * positions.strides[0];
@@ -137,6 +142,7 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
       const RopeTable make{frequencies, p, count, inverse, scratch.coarse + worker * 6 * half, table};
       if (heads * (b1 - b0) == 1) {
         rotate({place(x, b0, 0), place(y, b0, 0), x.strides[2], y.strides[2], 0, count, table, half, n, past, nullptr, &make});
+        if (past) past_fence();
         continue;
       }
       kernels.table[d.dtype](make);
@@ -147,6 +153,7 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
                   heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n, past, next, nullptr});
         }
       }
+      if (past) past_fence();
     }
   });
   return {};
