@@ -18,19 +18,28 @@ using Line = __m256i;
 BARACUDA_HD void put_past(void* p, Line v) { _mm256_stream_si256(static_cast<Line*>(p), v); }
 #endif
 
-void copy_past(void* y, const void* x, int64_t bytes) {
+template <class F> BARACUDA_HD void copy_lines(void* y, const void* x, int64_t bytes, F fetch) {
   const char* from = static_cast<const char*>(x);
   char* to = static_cast<char*>(y);
   int64_t i = 0;
 #if BARACUDA_VECTOR_BYTES
-  for (; i + 64 <= bytes; i += 64)
+  for (; i + 64 <= bytes; i += 64) {
+    fetch(i);
     for (int k = 0; k < 64; k += kBytes) {
       Line v;
       __builtin_memcpy(&v, from + i + k, sizeof v);
       put_past(to + i + k, v);
     }
+  }
 #endif
+  if (i < bytes) fetch(i);
   __builtin_memcpy(to + i, from + i, size_t(bytes - i));
+}
+void copy_past(void* y, const void* x, int64_t bytes) {
+  copy_lines(y, x, bytes, [](int64_t) {});
+}
+void copy_past_fetching(void* y, const void* x, int64_t bytes, const void* next) {
+  copy_lines(y, x, bytes, [next](int64_t i) { __builtin_prefetch(static_cast<const char*>(next) + i, 0, 2); });
 }
 void zero_past(void* y, int64_t bytes) {
   char* to = static_cast<char*>(y);
@@ -99,7 +108,7 @@ struct Sixteen { uint64_t a, b; };
 
 }  // namespace
 // A register's lanes; bytes in 16, the widest that has an instruction for it everywhere.
-extern const MoveKernels move_kernels = {copy_past, zero_past,
+extern const MoveKernels move_kernels = {copy_past, copy_past_fetching, zero_past,
                                          {transpose<uint8_t, 16>, transpose<uint16_t, kBytes / 2>, transpose<uint32_t, kBytes / 4>,
                                           transpose<uint64_t, kBytes / 8>, transpose<Sixteen, 1>}};
 }  // namespace BARACUDA_ISA

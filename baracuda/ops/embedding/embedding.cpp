@@ -48,8 +48,8 @@ void fill_nan(DType t, char* row, int64_t n) {
   const void* nan = size == 2 ? static_cast<const void*>(&half) : size == 4 ? static_cast<const void*>(&single) : &twice;
   for (int64_t i = 0; i < n; ++i) std::memcpy(row + i * int64_t(size), nan, size);
 }
-// Rows lie anywhere, so the processor does not guess the next one: it is fetched into the second-level cache while others are copied.
-constexpr int64_t kAhead = 16384, kAheadOfRow = 4096;  // bytes
+constexpr int64_t kAheadOfRow = 4096;  // bytes
+int64_t rows_ahead(int64_t row) { return std::clamp<int64_t>(kFetchAhead / row, 1, 64); }
 Status run_forward(const Launch<Embedding>& l) {
   const EmbeddingDescriptor& d = l.desc;
   const TensorView &weight = l.args.weight, &indices = l.args.indices, &y = l.args.y;
@@ -58,20 +58,23 @@ Status run_forward(const Launch<Embedding>& l) {
   const int64_t size = int64_t(byte_size(d.dtype)), row = d.width * size, weight_pitch = weight.strides[0] * size;
   const char* table = weight.as<char>();
   const bool past = past_caches(y, nullptr);
-  const int64_t ahead = std::clamp<int64_t>(kAhead / row, 2, 64), fetched = std::min(row, kAheadOfRow);
-  const auto copy_past = BARACUDA_ISA_PICK(move_kernels).copy_past;
+  const int64_t ahead = rows_ahead(row), fetched = std::min(row, kAheadOfRow);
+  const MoveKernels& move = BARACUDA_ISA_PICK(move_kernels);
   parallel_for(walk.rows, d.width < kPiece ? kPiece / d.width : 1, l.threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[2], int64_t, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) {
-        if (i + ahead < n)
-          if (const int64_t next = read_index(indices, o[0] + (i + ahead) * walk.pitch(0)); next >= 0 && next < d.vocabulary)
-            for (int64_t b = 0; b < fetched; b += 64) __builtin_prefetch(table + next * weight_pitch + b, 0, 2);
+      auto row_of = [&](int64_t i) -> const char* {  // null for an index out of range
         const int64_t v = read_index(indices, o[0] + i * walk.pitch(0));
+        return v >= 0 && v < d.vocabulary ? table + v * weight_pitch : nullptr;
+      };
+      for (int64_t i = 0; i < n; ++i) {
+        const char *from = row_of(i), *next = i + ahead < n ? row_of(i + ahead) : nullptr;
         char* to = y.as<char>() + (o[1] + i * walk.pitch(1)) * size;
-        if (v >= 0 && v < d.vocabulary)
-          if (past) copy_past(to, table + v * weight_pitch, row);
-          else std::memcpy(to, table + v * weight_pitch, size_t(row));
-        else fill_nan(d.dtype, to, d.width);
+        if (!from) fill_nan(d.dtype, to, d.width);
+        else if (!past) {
+          for (int64_t b = 0; next && b < fetched; b += 64) __builtin_prefetch(next + b, 0, 2);
+          std::memcpy(to, from, size_t(row));
+        } else if (next) move.copy_past_fetching(to, from, row, next);
+        else move.copy_past(to, from, row);
       }
     });
     if (past) past_fence();
@@ -81,8 +84,9 @@ Status run_forward(const Launch<Embedding>& l) {
 
 // --- backward. Occurrences are sorted by counting: after it, those of v are at[first[v]] up to at[first[v + 1]], in the
 // order of the indices, whatever number of parts counted them: those of a part lie behind those of the parts before. A row with
-// many of them is split by columns among the threads, the others go block by block.
-constexpr int64_t kHot = 512, kHotColumns = 64, kRowBlock = 64, kPartIndices = 16384;
+// many of them is split by columns among the threads, the others go block by block; a block is long, as nothing is fetched for its
+// first rows.
+constexpr int64_t kHot = 512, kHotColumns = 64, kRowBlocks = 64, kPartIndices = 16384;
 struct Sorted { int64_t *counts, *first, *at, *hot, parts; };
 Sorted carve_sorted(const EmbeddingBackwardDescriptor& d, Carver& c) {
   const int64_t n = d.indices.numel(), parts = std::clamp<int64_t>(n / std::max(kPartIndices, d.vocabulary), 1, c.threads());
@@ -123,17 +127,22 @@ Status run_backward(const Launch<EmbeddingBackward>& l) {
 
   const EmbeddingKernels& kernels = BARACUDA_ISA_PICK(embedding_kernels);
   const bool past = !d.accumulate && past_caches(dweight, nullptr);
-  const auto zero_past = BARACUDA_ISA_PICK(move_kernels).zero_past;
+  const MoveKernels& move = BARACUDA_ISA_PICK(move_kernels);
   const auto sum = (dweight.dtype == d.dtype ? kernels.same : kernels.f32)[d.dtype];
   const int64_t size = int64_t(byte_size(dweight.dtype)), pitch = dweight.strides[0] * size;
-  parallel_for(d.vocabulary, kRowBlock, l.threads, [&](int64_t begin, int64_t end, int) {
+  const int64_t row_bytes = d.width * size, dy_size = int64_t(byte_size(d.dtype)), ahead = rows_ahead(row_bytes);
+  const bool copied = past && dweight.dtype == d.dtype;  // a row that one index names
+  parallel_for(d.vocabulary, std::clamp<int64_t>(d.vocabulary / kRowBlocks, 64, 512), l.threads, [&](int64_t begin, int64_t end, int) {
     for (int64_t v = begin; v < end; ++v) {
       char* out = dweight.as<char>() + v * pitch;
       const int64_t count = s.first[v + 1] - s.first[v];
+      const int64_t *at = s.at + s.first[v], known = s.first[d.vocabulary] - s.first[v];
       if (count == 0 && !d.accumulate)
-        if (past) zero_past(out, d.width * size);
-        else std::memset(out, 0, size_t(d.width * size));
-      else if (count > 0 && count <= kHot) sum({dy.data, s.at + s.first[v], count, s.first[d.vocabulary] - s.first[v], out, 0, d.width, d.accumulate, past});
+        if (past) move.zero_past(out, row_bytes);
+        else std::memset(out, 0, size_t(row_bytes));
+      else if (count == 1 && copied && known > ahead)
+        move.copy_past_fetching(out, dy.as<char>() + at[0] * dy_size, row_bytes, dy.as<char>() + at[ahead] * dy_size);
+      else if (count > 0 && count <= kHot) sum({dy.data, at, count, known, out, 0, d.width, d.accumulate, past});
     }
     if (past) past_fence();
   });

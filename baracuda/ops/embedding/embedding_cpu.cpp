@@ -1,8 +1,8 @@
 // dweight[v, c] = sum over the occurrences of v of dy[., c]. Reads each row of dy once; the floor is memory bandwidth. Four
 // packs of columns stay in registers while the occurrences go by. Rows lie anywhere, so that the processor does not guess the next
-// one: they are fetched into the second-level cache, which takes more at once than the first, 16 KiB ahead. 64 occurrences are added in order, then 64 of those
+// one: they are fetched into the second-level cache, which takes more at once than the first, 8 KiB ahead. 64 occurrences are added in order, then 64 of those
 // sums, then the rest: the error grows with the logarithm of the count, and the order with nothing else.
-#include "baracuda/math/element.hpp"
+#include "baracuda/math/twice.hpp"
 #include "baracuda/ops/embedding/embedding_cpu.hpp"
 
 namespace baracuda {
@@ -29,7 +29,7 @@ template <class A, class G, int N> BARACUDA_HD void put(G* p, Pack<A, N> v, int 
 template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const RowsSum& p, int64_t c, int count) {
   using V = Pack<Acc<T>, N>;
   constexpr int kBytes = C * N * int(sizeof(T));
-  const int64_t row_bytes = (p.end - p.begin) * int64_t(sizeof(T)), ahead = row_bytes > 16384 / 4 ? 4 : row_bytes < 128 ? 128 : 16384 / row_bytes;
+  const int64_t row_bytes = (p.end - p.begin) * int64_t(sizeof(T)), ahead = row_bytes > kFetchAhead / 4 ? 4 : row_bytes < kFetchAhead / 128 ? 128 : kFetchAhead / row_bytes;
   const T* dy = static_cast<const T*>(p.dy) + c;
   V high[C], middle[C];  // sums of 64 * 64 and of 64
   for (int k = 0; k < C; ++k) high[k] = middle[k] = -0.0;
@@ -48,7 +48,15 @@ template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const Row
       for (int k = 0; k < C; ++k) high[k] = high[k] + middle[k], middle[k] = -0.0;
   }
   G* out = static_cast<G*>(p.out) + c;
-  for (int k = 0; k < C; ++k) put<Acc<T>, G, N>(out + k * N, high[k] + middle[k], count, p.accumulate, p.past);
+  if constexpr (C % 2 == 0 && !(sizeof(Acc<T>) == 8 && sizeof(G) == 4)) {  // whole lines of halves
+    for (int k = 0; k < C; k += 2) {
+      V low = high[k] + middle[k], next = high[k + 1] + middle[k + 1];
+      if (p.accumulate) low = load<N>(out + k * N) + low, next = load<N>(out + (k + 1) * N) + next;
+      store_twice<G, N>(out + k * N, low, next, p.past);
+    }
+  } else {
+    for (int k = 0; k < C; ++k) put<Acc<T>, G, N>(out + k * N, high[k] + middle[k], count, p.accumulate, p.past);
+  }
 }
 template <class T, class G> void sum_rows(const RowsSum& p) {
   constexpr int N = kLanes<Acc<T>>, C = 4;

@@ -5,6 +5,8 @@
 
 namespace baracuda {
 
+inline constexpr int64_t kFetchAhead = 8192;  // bytes: rows lie anywhere, so that the processor does not guess the next ones
+
 // out[c] (+)= sum over k < count of dy[at[k] + c], begin <= c < end; count > 0.
 struct RowsSum {
   const void* dy;
