@@ -21,7 +21,11 @@ template <class T, class F> BARACUDA_HD void map2(const T* a, const T* b, T* y, 
 template <class From, class To> void convert_all(const From* x, To* y, int64_t n) {
   constexpr int N = kLanes<float>;
   int64_t i = 0;
-  for (; i + 2 * N <= n; i += 2 * N) store_twice<To, N>(y + i, load<N>(x + i), load<N>(x + i + N), false);
+  for (; i + 4 * N <= n; i += 4 * N) {
+    store_twice<To, N>(y + i, load<N>(x + i), load<N>(x + i + N), false);
+    const auto both = load_apart<N>(x + i + 2 * N);
+    store_by_turns<To, N>(y + i + 2 * N, both.low, both.high, false);
+  }
   for (; i + N <= n; i += N) store<To, N>(y + i, load<N>(x + i));
   if (i < n) store_tail<To, N>(y + i, load_tail<N>(x + i, int(n - i)), int(n - i));
 }
