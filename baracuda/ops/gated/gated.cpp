@@ -20,6 +20,8 @@ Status validate_common(std::string_view op, const GatedDescriptor& d) {
 PrecisionGuarantee guarantee(const GatedDescriptor& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
 }
+constexpr int64_t kPastPiece = 256 << 10;  // bytes: a piece waits for its last lines to leave, and its streams begin anew
+
 template <int kIn, int kOut, class Table>
 void run_pieces(const GatedDescriptor& d, const TensorView* const (&in)[kIn], const TensorView* const (&out)[kOut], const Table& kernels,
                 const void* table, int threads) {
@@ -39,7 +41,7 @@ void run_pieces(const GatedDescriptor& d, const TensorView* const (&in)[kIn], co
     for (int k = 0; k < kOut; ++k)
       if (!out[k]->absent()) p.out[k] = out[k]->template as<char>() + at[kIn + k] * size, p.out_stride[k] = walk.inner_stride(kIn + k);
     kernel(p);
-  }, past ? 4 * kPiece : kPiece);  // each piece waits for its last lines to leave
+  }, past ? kPastPiece / size : kPiece);
 }
 Status run_forward(const Launch<Gated>& l) {
   const GatedKernels& k = BARACUDA_ISA_PICK(gated_kernels);

@@ -93,23 +93,37 @@ template <class A, int N> BARACUDA_HD Twice<Pack<A, N>> product(const float* a, 
   const auto ca = load<N>(a + i), sa = load<N>(a + half + i), cb = load<N>(b + i), sb = load<N>(b + half + i);
   return {fma(ca, cb, -(sa * sb)), fma(sa, cb, ca * sb)};
 }
-template <class A, class P> void table_row(const RopeTable& t, int64_t k, A* out) {
+// Cosine and sine of a row at i .. i + W - 1: made where they are wanted, or read.
+template <class A, class P> struct Made {
+  const P *group, *fine;
+  int64_t half;
+  double sign;
+  Made(const RopeTable& t, int64_t k) : group(group_of<P>(t, k)), fine(digit<P>(t.f, t.positions[k] & 15)), half(t.f.half), sign(t.inverse ? -1 : 1) {}
+  template <int W> BARACUDA_HD Twice<Pack<A, W>> at(int64_t i) const {
+    const auto both = product<A, W>(group, fine, half, i);
+    return {both.low, sign * both.high};
+  }
+};
+template <class A> struct Read {
+  const A *cosine, *sine;
+  template <int W> BARACUDA_HD Twice<Pack<A, W>> at(int64_t i) const { return {load<W>(cosine + i), load<W>(sine + i)}; }
+};
+template <class A, class P> void table(const RopeTable& t) {
   constexpr int N = kLanes<A>;
   const int64_t half = t.f.half;
-  const P *group = group_of<P>(t, k), *fine = digit<P>(t.f, t.positions[k] & 15);
-  const double sign = t.inverse ? -1 : 1;
-  auto turn = [&](int64_t i, auto width) __attribute__((always_inline)) {
-    constexpr int W = decltype(width)::value;
-    const auto both = product<A, W>(group, fine, half, i);
-    store<A, W>(out + i, both.low);
-    store<A, W>(out + half + i, sign * both.high);
-  };
-  int64_t i = 0;
-  for (; i + N <= half; i += N) turn(i, std::integral_constant<int, N>{});
-  for (; i < half; ++i) turn(i, std::integral_constant<int, 1>{});
-}
-template <class A, class P> void table(const RopeTable& t) {
-  for (int64_t k = 0; k < t.count; ++k) table_row<A, P>(t, k, static_cast<A*>(t.table) + k * 2 * t.f.half);
+  for (int64_t k = 0; k < t.count; ++k) {
+    const Made<A, P> made(t, k);
+    A* out = static_cast<A*>(t.table) + k * 2 * half;
+    auto put = [&](int64_t i, auto width) __attribute__((always_inline)) {
+      constexpr int W = decltype(width)::value;
+      const auto both = made.template at<W>(i);
+      store<A, W>(out + i, both.low);
+      store<A, W>(out + half + i, both.high);
+    };
+    int64_t i = 0;
+    for (; i + N <= half; i += N) put(i, std::integral_constant<int, N>{});
+    for (; i < half; ++i) put(i, std::integral_constant<int, 1>{});
+  }
 }
 
 template <class T> void copy_rest(const RopeRows& p, const T* x, T* y) {
@@ -129,65 +143,73 @@ template <class T> BARACUDA_HD void fetch_ahead(const RopeRows& p, int64_t r) {
   fetch<8192, 2, T>(p, r);
   fetch<1024, 3, T>(p, r);
 }
-template <class T> const Acc<T>* row_of_table(const RopeRows& p, int64_t r) {
-  if (p.make) table_row<Acc<T>, Product<T>>(*p.make, r, static_cast<Acc<T>*>(p.make->table));
-  return static_cast<const Acc<T>*>(p.table) + r * p.table_pitch;
+template <bool kMade, class T> auto turns_of(const RopeRows& p, int64_t r) {
+  if constexpr (kMade) return Made<Acc<T>, Product<T>>(*p.make, r);
+  else {
+    const Acc<T>* cosine = static_cast<const Acc<T>*>(p.table) + r * p.table_pitch;
+    return Read<Acc<T>>{cosine, cosine + p.half};
+  }
 }
-template <class T> void half_split(const RopeRows& p) {
+template <bool kMade, class T> void half_split_rows(const RopeRows& p) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
-  using V = Pack<A, N>;
   const int64_t half = p.half;
   const bool past = p.past;
   for (int64_t r = 0; r < p.rows; ++r) {
     fetch_ahead<T>(p, r);
     const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
     T* y = static_cast<T*>(p.y) + r * p.y_pitch;
-    const A *cosine = row_of_table<T>(p, r), *sine = cosine + half;
+    const auto turns = turns_of<kMade, T>(p, r);
     auto twice = [&](int64_t i) __attribute__((always_inline)) {
-      const V a = load<N>(x + i), b = load<N>(x + half + i), c = load<N>(cosine + i), s = load<N>(sine + i);
-      const V d = load<N>(x + i + N), e = load<N>(x + half + i + N), f = load<N>(cosine + i + N), g = load<N>(sine + i + N);
+      const auto a = load<N>(x + i), b = load<N>(x + half + i), d = load<N>(x + i + N), e = load<N>(x + half + i + N);
+      const auto [c, s] = turns.template at<N>(i);
+      const auto [f, g] = turns.template at<N>(i + N);
       store_twice<T, N>(y + i, fma(a, c, -(b * s)), fma(d, f, -(e * g)), past);
       store_twice<T, N>(y + half + i, fma(b, c, a * s), fma(e, f, d * g), past);
     };
-    auto turn = [&](int64_t i, int count) __attribute__((always_inline)) {
-      const V a = get<N>(x + i, count), b = get<N>(x + half + i, count), c = get<N>(cosine + i, count), s = get<N>(sine + i, count);
-      put<N>(y + i, fma(a, c, -(b * s)), count, past);
-      put<N>(y + half + i, fma(b, c, a * s), count, past);
+    auto turn = [&](int64_t i, auto c, auto s, int count) __attribute__((always_inline)) {
+      constexpr int W = decltype(c)::kWidth;
+      const auto a = get<W>(x + i, count), b = get<W>(x + half + i, count);
+      put<W>(y + i, fma(a, c, -(b * s)), count, past);
+      put<W>(y + half + i, fma(b, c, a * s), count, past);
+    };
+    auto turn_whole = [&](int64_t i, auto width) __attribute__((always_inline)) {
+      const auto both = turns.template at<decltype(width)::value>(i);
+      turn(i, both.low, both.high, width);
     };
     int64_t i = 0;
     for (; i + 2 * N <= half; i += 2 * N) twice(i);
-    for (; i + N <= half; i += N) turn(i, N);
-    if (i < half) turn(i, int(half - i));
+    for (; i + N <= half; i += N) turn_whole(i, std::integral_constant<int, N>{});
+    if constexpr (kMade && N > 1)
+      for (; i < half; ++i) turn_whole(i, std::integral_constant<int, 1>{});
+    else if constexpr (N > 1)
+      if (const int rest = int(half - i)) turn(i, get<N>(turns.cosine + i, rest), get<N>(turns.sine + i, rest), rest);
     copy_rest(p, x, y);
   }
 }
-
-template <class T> void interleaved(const RopeRows& p) {
-  using A = Acc<T>;
-  constexpr int N = kLanes<A>;
+template <bool kMade, class T> void interleaved_rows(const RopeRows& p) {
+  constexpr int N = kLanes<Acc<T>>;
   const int64_t half = p.half;
-  [[maybe_unused]] const bool past = p.past;
   for (int64_t r = 0; r < p.rows; ++r) {
     fetch_ahead<T>(p, r);
     const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
     T* y = static_cast<T*>(p.y) + r * p.y_pitch;
-    const A *cosine = row_of_table<T>(p, r), *sine = cosine + half;
+    const auto turns = turns_of<kMade, T>(p, r);
+    auto turn = [&](int64_t i, auto width, bool past) __attribute__((always_inline)) {
+      constexpr int W = decltype(width)::value;
+      const auto [a, b] = load_apart<W>(x + 2 * i);
+      const auto [c, s] = turns.template at<W>(i);
+      store_by_turns<T, W>(y + 2 * i, fma(a, c, -(b * s)), fma(b, c, a * s), past);
+    };
     int64_t i = 0;
     if constexpr (N > 1)
-      for (; i + N <= half; i += N) {
-        const auto [a, b] = load_apart<N>(x + 2 * i);
-        const auto c = load<N>(cosine + i), s = load<N>(sine + i);
-        store_by_turns<T, N>(y + 2 * i, fma(a, c, -(b * s)), fma(b, c, a * s), past);
-      }
-    for (; i < half; ++i) {
-      const auto a = load<1>(x + 2 * i), b = load<1>(x + 2 * i + 1), c = load<1>(cosine + i), s = load<1>(sine + i);
-      store<T, 1>(y + 2 * i, fma(a, c, -(b * s)));
-      store<T, 1>(y + 2 * i + 1, fma(b, c, a * s));
-    }
+      for (; i + N <= half; i += N) turn(i, std::integral_constant<int, N>{}, p.past);
+    for (; i < half; ++i) turn(i, std::integral_constant<int, 1>{}, false);
     copy_rest(p, x, y);
   }
 }
+template <class T> void half_split(const RopeRows& p) { p.make ? half_split_rows<true, T>(p) : half_split_rows<false, T>(p); }
+template <class T> void interleaved(const RopeRows& p) { p.make ? interleaved_rows<true, T>(p) : interleaved_rows<false, T>(p); }
 
 constexpr PositionKernels make() {
   return {&fill_digits, by_dtype<void (*)(const RopeTable&)>(Floating{}, []<class T>() { return &table<Acc<T>, Product<T>>; }),

@@ -32,7 +32,7 @@ struct RopeRows {
   int64_t half, n;
   bool past;  // write y past the caches; the caller ends its block with past_fence()
   const void* next;       // the rows of x that come after these, null for none
-  const RopeTable* make;  // null, or what the table row of each row is made from as it goes by; table_pitch is 0 then
+  const RopeTable* make;  // null, or what the turns of each row are made from as it goes by, instead of a table
 };
 struct PositionKernels {
   void (*fill_digits)(const RopeFrequencies&);

@@ -141,7 +141,7 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
       };
       const RopeTable make{frequencies, p, count, inverse, scratch.coarse + worker * 6 * half, table};
       if (heads * (b1 - b0) == 1) {
-        rotate({place(x, b0, 0), place(y, b0, 0), x.strides[2], y.strides[2], 0, count, table, half, n, past, nullptr, &make});
+        rotate({place(x, b0, 0), place(y, b0, 0), x.strides[2], y.strides[2], 0, count, nullptr, half, n, past, nullptr, &make});
         if (past) past_fence();
         continue;
       }
