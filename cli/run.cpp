@@ -22,6 +22,7 @@ Result<std::vector<Word>> split_words(const std::vector<std::string>& rest) {
 }
 Result<const OpInfo*> known_op(const std::string& name) {
   if (const OpInfo* op = find_op(name)) return op;
+  if (const OpInfo* op = op_of_kind(name)) return Status(Code::invalid_problem, text("no op '", name, "'; it is a kind of ", op->name, ": ", op->name, " --kind ", name));
   return Status(Code::invalid_problem, text(no_op(name), "; `baracuda ops` lists them"));
 }
 

@@ -70,14 +70,17 @@ Status verify(const Options& o, const std::vector<std::string>& rest) {
   std::vector<KeyValue> settings;
   for (const Word& w : words) settings.push_back({w.name, w.value});
   BARACUDA_TRY_ASSIGN(ours, make_plan(*op, settings, {}, Shape{256}));
-  std::string_view wide = "f64";
-  for (const KeyValue& s : settings) {
-    DType t = DType::count;
-    if (s.key != "dtype") continue;
-    BARACUDA_TRY(parse_value(s.key, s.value, t));
-    if (!is_floating(t)) return {Code::unsupported, text(t, " is exact, so that no wider kernel tells an error: verify takes floats and complex numbers")};
-    if (is_complex(t)) wide = "c128";
-  }
+  DType dtype = DType::f32;
+  for (const FieldInfo& f : op->fields())
+    if (f.name == "dtype") BARACUDA_TRY(parse_value(f.name, f.default_value, dtype));
+  for (const KeyValue& s : settings)
+    if (s.key == "dtype") BARACUDA_TRY(parse_value(s.key, s.value, dtype));
+  if (!is_floating(dtype)) return {Code::unsupported, text(dtype, " is exact, so that no wider kernel tells an error: verify takes floats and complex numbers")};
+  const std::string_view wide = is_complex(dtype) ? "c128" : "f64";
+  int64_t compared = 0;
+  for (size_t i = 0; i < ours.arguments.size(); ++i)
+    for (const TensorView& v : ours.views[i]) compared += written(ours.arguments[i].info.role) ? v.numel() : 0;
+  if (!compared) return {Code::invalid_problem, text("nothing to compare: every output of ", op->name, " is empty; its fields say how large it is, see `baracuda ops ", op->name, "`")};
   std::vector<KeyValue> widened = settings;
   for (const FieldInfo& f : op->fields()) {
     if (f.type != "dtype") continue;

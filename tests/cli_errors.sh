@@ -37,6 +37,7 @@ refused "every kernel refused" explain gated shape=4 --require-backend onednn
 refused "no device 'tpu'" explain gated --device tpu
 refused "no op 'nothing'" run nothing
 refused "no op 'nothing'" verify nothing
+refused "no op 'cumsum'; it is a kind of scan: scan --kind cumsum" run cumsum
 refused "--x has no value" run unary --x
 refused "neither field=value nor --name value" run unary exp
 refused "neither FILE.npy nor" run unary --x x.txt
@@ -47,6 +48,8 @@ refused "x is missing" run unary shape=2
 refused "no reference" verify alibi_slopes heads=2
 refused "no field 'sahpe'" verify gated sahpe=2
 refused "i32 is exact" verify unary kind=neg dtype=i32
+refused "i64 is exact" verify one_hot shape=4 classes=3
+refused "every output of embedding is empty" verify embedding
 # An op whose outputs are all optional is given all of them: five tensors of 16 bytes.
 says "dgate" verify gated_backward shape=4
 says "dup" verify gated_backward shape=4
@@ -63,6 +66,7 @@ works bench gated shape=4 dtype=f32,bf16 --seconds 0
 works bench concat shape=3,4 --seconds 0
 works bench adamw --seconds 0 --repeats 1 --elements 1000
 works verify gated shape=33,5 dtype=bf16
+works verify embedding vocabulary=5 width=4 indices=3
 works verify unary --kind exp --shape 100
 works verify unary kind=exp dtype=c64 shape=100
 works verify gemm m=3 n=4 k=5 dtype=f16

@@ -3,7 +3,7 @@
 bench/results/FAMILY_cpu.json, with the processor's name. Prints a table: best milliseconds of each, and of the floor (a
 copy of as many bytes, or the matrix product's rate) with the median of the rate over the floor's. Quiet machine, please: pages quote these figures.
 
-  tools/bench.py [FAMILY...] [--filter REGEX] [--min-time SECONDS] [--best] [--build DIR]
+  tools/bench.py [FAMILY...] [--filter REGEX] [--min-time SECONDS] [--best] [--others WHICH] [--build DIR]
 
 Rows of an earlier run on the same processor stay where this one did not measure them. The others get what suits them:
 compiled once, warm, results in place where they can."""
@@ -48,11 +48,11 @@ def run_ours(binary, args):
     return rows
 
 
-def run_others(names, threads):
+def run_others(names, threads, which):
     """{name: {"jax_ms": .., "numpy_ms": .., "torch_ms": ..}}, from processes of their own with that many processors."""
     times, versions = {}, {}
     for script, libraries in (("bench_others.py", "JAX and NumPy"), ("bench_torch.py", "torch")):
-        if script == "bench_torch.py" and not importlib.util.find_spec("torch"):
+        if which == "none" or (which == "torch" and libraries != "torch") or (libraries == "torch" and not importlib.util.find_spec("torch")):
             continue
         done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", script), str(threads)], input="\n".join(names), text=True, stdout=subprocess.PIPE)
         if done.returncode != 0:
@@ -85,6 +85,8 @@ def main():
     parser.add_argument("--min-time", default="0.3", help="seconds of measured time per benchmark")
     parser.add_argument("--best", action="store_true", help="keep the better time of this run and the one before, on every side alike: for machines "
                         "with neighbours")
+    parser.add_argument("--others", choices=("all", "torch", "none"), default="all", help="which of the others run; what does not run keeps its times of an "
+                        "earlier run on the same processor")
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "bench"))
     args = parser.parse_args()
     binaries = {os.path.basename(p)[: -len("_bench")]: p for p in sorted(glob.glob(os.path.join(args.build, "baracuda", "**", "*_bench"), recursive=True))
@@ -97,7 +99,7 @@ def main():
         versions = {}
         for threads in {team} | {int(m) for r in rows for m in re.findall(r"/threads=(\d+)$", r["name"])}:
             names = [r["name"] for r in rows if (re.findall(r"/threads=(\d+)$", r["name"]) or [str(team)])[0] == str(threads)]
-            times, found = run_others(names, threads) if names else ({}, {})
+            times, found = run_others(names, threads, args.others) if names else ({}, {})
             versions.update(found)
             for r in rows:
                 r.update(times.get(r["name"], {}))
@@ -111,6 +113,9 @@ def main():
             before = json.load(open(path))
             if before.get("context", {}).get("processor") == context["processor"] and "rows" in before:
                 new = {r["name"]: r for r in rows}
+                resting = {"all": (), "torch": ("jax_ms", "numpy_ms"), "none": ("jax_ms", "numpy_ms", "torch_ms")}[args.others]
+                for old in before["rows"]:
+                    new.get(old["name"], {}).update({k: old[k] for k in resting if k in old})
                 for old in before["rows"] if args.best else []:
                     row = new.get(old["name"], {})
                     for choose, keys in ((min, ("best_ms", "jax_ms", "numpy_ms", "torch_ms", "floor_ms")), (max, ("bytes/s", "flop/s"))):

@@ -1,4 +1,5 @@
 #include "baracuda/core/registry.hpp"
+#include <algorithm>
 #include "baracuda/core/near_name.hpp"
 
 namespace baracuda {
@@ -15,7 +16,17 @@ Status parse_backend(std::string_view key, std::string_view value, Backend& b) {
 
 }  // namespace
 
+const OpInfo* op_of_kind(std::string_view kind) {
+  const OpInfo* found = nullptr;
+  for (const OpInfo& op : registry())
+    for (const FieldInfo& f : op.fields())
+      if (f.name == "kind" && std::find(f.values.begin(), f.values.end(), kind) != f.values.end() &&
+          (!found || (found->name.ends_with("_backward") && !op.name.ends_with("_backward"))))
+        found = &op;
+  return found;
+}
 std::string no_op(std::string_view name) {
+  if (const OpInfo* op = op_of_kind(name)) return text("no op '", name, "', which is a kind of ", op->name);
   std::vector<std::string_view> names;
   for (const OpInfo& op : registry()) names.push_back(op.name);
   return text("no op '", name, "'", did_you_mean(name, names));

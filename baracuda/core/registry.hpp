@@ -204,11 +204,13 @@ Status set_preference(PlanPreference& p, std::string_view key, std::string_view 
 // Every op, by category and name as listed in ops/registry.cpp.
 std::span<const OpInfo> registry();
 const OpInfo* find_op(std::string_view name);
-// "no op 'NAME'", and the op that was probably meant.
+// The first op, gradients last, that has a `kind` of that name; null for none.
+const OpInfo* op_of_kind(std::string_view kind);
+// "no op 'NAME'", and the op whose kind it is, or that was probably meant.
 std::string no_op(std::string_view name);
 
 // The fields that follow from the tensors given, by name, whatever the op: `dtype` is that of x, else of the first tensor of
-// floats, else of the first; `shape` is that of x, else of the first; a list of integers with the name of an argument is
+// floats, else of the first, but none whose dtype another field tells; `shape` is that of x, else of the first; a list of integers with the name of an argument is
 // its shape; NAME_dtype is the dtype of the argument NAME (of indices, target and grads for index_, target_ and grad_dtype).
 std::vector<std::pair<std::string_view, std::string>> infer_fields(const OpInfo& op, std::span<const ArgValue> tensors);
 

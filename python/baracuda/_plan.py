@@ -96,8 +96,12 @@ class Plan:
     def __call__(self, like="numpy", **args):
         """Like run, but makes the outputs that are not given and returns them: one, or a tuple in the op's order.
 
-        An optional output is made where it is given as True; an argument that is read and written begins as zeros.
+        An optional output is made where it is given as True; an argument that is read and written begins as zeros. An op
+        whose outputs are all optional is asked for one of them at least.
         """
+        outputs = [a for a in self.arguments if "out" in a.role and a.presence != "unused"]
+        if outputs and all(a.presence == "optional" and (args.get(a.name) is None or args[a.name] is False) for a in outputs):
+            raise InvalidProblem(f"{self.op}: no output is asked for; {' '.join(a.name + '=True' for a in outputs)} make one", "invalid_problem")
         made = []
         for a in self.arguments:
             wanted = args.get(a.name)

@@ -93,6 +93,20 @@ def test_optional_outputs():
         ops.rms_norm(x, weight=w, residual_out=True)
 
 
+def test_an_output_is_asked_for():
+    x = np.ones((2, 3), np.float32)
+    with pytest.raises(baracuda.InvalidProblem, match="gated_backward: no output is asked for; dgate=True dup=True make one"):
+        ops.gated_backward(x, x, x)
+    assert ops.gated_backward(x, x, x, dup=True).shape == x.shape
+
+
+def test_one_hot_is_int64_whatever_the_indices():
+    for dtype in (np.int32, np.int64):
+        y = ops.one_hot(np.array([2, 0], dtype), classes=3)
+        assert y.dtype == np.int64 and y.tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert ops.one_hot(np.array([1], np.int32), classes=2, dtype=np.float32).dtype == np.float32
+
+
 def test_losses_and_tables():
     logits, target = rng.standard_normal((5, 7)).astype(np.float32), np.array([0, 6, 3, -100, 2])
     loss = ops.cross_entropy(logits, target)
