@@ -10,6 +10,8 @@
 namespace baracuda {
 
 struct CudaRows { std::string_view op; const void* kernels; size_t count; };  // kernels: Kernel<Op>[count]
+// What a captured run consists of. A plan's run adds kernels, copies and fills only.
+struct GraphFacts { int kernels = 0, copies = 0, fills = 0, allocations = 0, others = 0; };
 struct CudaHalf {
   const char* build_id;
   std::span<const CudaRows> rows;
@@ -17,6 +19,16 @@ struct CudaHalf {
   Status (*open_device)(int index, int& arch);
   Status (*allocate)(int index, uint64_t bytes, void*& data);
   void (*deallocate)(int index, void* data);
+  // Between host and device, or on the device, in the order of the stream; host memory must stay until the stream is done.
+  Status (*copy)(const Stream&, void* to, const void* from, uint64_t bytes);
+  Status (*wait)(const Stream&);
+  Status (*make_stream)(int index, void*& handle);  // does not wait for the default stream
+  void (*drop_stream)(int index, void* handle);
+  // Captures what run(data) queues on the stream into a graph; replay queues it again. backend_failure where something in
+  // it cannot be captured (a wait, an allocation of the blocking kind).
+  Status (*capture)(const Stream&, Status (*run)(void*), void* data, GraphFacts&, void*& graph);
+  Status (*replay)(const Stream&, void* graph);
+  void (*drop_graph)(void* graph);
 };
 using CudaHalfEntry = const CudaHalf* (*)();
 

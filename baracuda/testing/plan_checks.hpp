@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <cstring>
 #include <map>
-#include "baracuda/core/plan.hpp"
+#include "baracuda/testing/on_device.hpp"
 #include "baracuda/testing/tolerance.hpp"
 
 namespace baracuda::testing {
@@ -38,13 +38,14 @@ class GuardedWorkspace {
   size_t start_ = 0;
 };
 
-// Selects and runs once in a guarded, poisoned workspace of exactly the size that the plan asks for.
+// Selects for the device under test and runs once in a guarded, poisoned workspace of exactly the size that the plan asks for.
 template <class Op>
 Status run_plan(const typename Op::Descriptor& desc, const typename Op::Args& args, const PlanPreference& preference = {}) {
-  auto plan = Plan<Op>::select(Stream::cpu(), desc, preference);
+  const Stream stream = test_stream();
+  auto plan = Plan<Op>::select(stream, desc, preference);
   if (!plan.ok()) return plan.status();
   GuardedWorkspace workspace(plan->workspace_size());
-  const Status s = plan->run(Stream::cpu(), workspace.get(), args);
+  const Status s = run_on(*plan, stream, workspace.get(), args);
   if (!workspace.guards_intact()) ADD_FAILURE() << Op::name << " wrote outside its workspace; " << describe(desc);
   return s;
 }
@@ -98,7 +99,8 @@ void check_repeat_bits(const typename Op::Descriptor& desc, const typename Op::A
   std::map<std::string_view, std::vector<uint8_t>> start, first;
   for_each_tensor<Op>([&](std::string_view n, auto member, Role) { if (!(args.*member).absent()) start[n] = bytes_of(args.*member); });
   const int before = threads();
-  for (int team : {1, 2, 3, 8})
+  const Stream stream = test_stream();
+  for (int team : on_cuda() ? std::vector<int>{before} : std::vector<int>{1, 2, 3, 8})
     for (int r = 0; r < repeats; ++r) {
       set_threads(team);
       for_each_tensor<Op>([&](std::string_view n, auto member, Role role) {
@@ -106,10 +108,10 @@ void check_repeat_bits(const typename Op::Descriptor& desc, const typename Op::A
         if (v.absent()) return;
         put_bytes(v, role == Role::out || role == Role::optional_out ? std::vector<uint8_t>(start[n].size(), 0xff) : start[n]);
       });
-      auto plan = Plan<Op>::select(Stream::cpu(), desc, preference);
+      auto plan = Plan<Op>::select(stream, desc, preference);
       ASSERT_TRUE(plan.ok()) << plan.status().to_string();
       GuardedWorkspace workspace(plan->workspace_size());
-      ASSERT_OK(plan->run(Stream::cpu(), workspace.get(), args));
+      ASSERT_OK(run_on(*plan, stream, workspace.get(), args));
       EXPECT_TRUE(workspace.guards_intact()) << Op::name << " wrote outside its workspace with " << team << " threads";
       for_each_tensor<Op>([&](std::string_view n, auto member, Role role) {
         const TensorView& v = args.*member;

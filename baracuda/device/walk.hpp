@@ -1,0 +1,109 @@
+#pragma once
+// A walk over several tensors of one shape, as a kernel takes it: the i-th unit of the walk to an offset in each tensor.
+// A unit is a vector of `lanes` neighbours on the last axis where every tensor allows that, else one element.
+// Host and device; compiled by g++ and nvcc.
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include "baracuda/core/tensor.hpp"
+#include "baracuda/math/config.hpp"
+
+namespace baracuda::device {
+
+// Division by a constant for n < 2^31: multiply high, add, shift (Granlund and Montgomery, "Division by invariant integers
+// using multiplication", 1994).
+struct Divisor {
+  uint32_t divisor = 1, multiplier = 1, shift = 0;
+  static Divisor of(uint32_t d) {
+    Divisor v{d, 1, 0};
+    while ((uint64_t(1) << v.shift) < d) ++v.shift;
+    v.multiplier = uint32_t(((uint64_t(1) << 32) * ((uint64_t(1) << v.shift) - d)) / d + 1);
+    return v;
+  }
+  BARACUDA_HD uint32_t quotient(uint32_t n) const { return (uint32_t((uint64_t(n) * multiplier) >> 32) + n) >> shift; }
+};
+
+template <int K> struct Walk {
+  int rank = 1, lanes = 1;
+  bool narrow = true;              // units < 2^31
+  int64_t units = 0, rest = 0;     // rest: elements behind the last whole unit; only where rank is 1
+  int64_t extent[kMaxRank] = {};   // of the axes, outermost first, in units on the last one
+  Divisor by[kMaxRank];
+  int64_t stride[K][kMaxRank] = {};  // in elements, per unit on the last axis
+  bool spread[K] = {};             // all lanes of a unit are one element (stride 0 on the last axis)
+
+  int64_t threads() const { return units + rest; }
+  // Unit i (an element of the rest where i >= units): offsets of its first element.
+  BARACUDA_HD void offsets(int64_t i, int64_t (&at)[K]) const {
+    if (rank == 1) {
+      for (int k = 0; k < K; ++k) at[k] = i < units ? i * stride[k][0] : units * stride[k][0] + (i - units) * (spread[k] ? 0 : 1);
+      return;
+    }
+    for (int k = 0; k < K; ++k) at[k] = 0;
+#pragma unroll
+    for (int a = kMaxRank - 1; a >= 0; --a) {
+      if (a >= rank) continue;
+      int64_t q, r;
+      if (narrow) q = by[a].quotient(uint32_t(i)), r = int64_t(uint32_t(i) - uint32_t(q) * by[a].divisor);
+      else q = i / extent[a], r = i - q * extent[a];
+      for (int k = 0; k < K; ++k) at[k] += r * stride[k][a];
+      i = q;
+    }
+  }
+};
+
+struct Operand {
+  const void* data = nullptr;  // null: not there, its offsets mean nothing
+  int bytes = 4;
+  Strides strides;
+  static Operand of(const TensorView& v) { return v.absent() ? Operand{} : Operand{v.data, int(byte_size(v.dtype)), v.strides}; }
+};
+
+// Axes in the order of the memory of `order` (an output, usually), neighbours that step as one in every tensor merged.
+// `lanes`: of a unit, if shapes, strides and alignment allow it.
+template <int K> Walk<K> walk(const Shape& shape, const Operand (&x)[K], int order, int lanes) {
+  int axis[kMaxRank], rank = 0;
+  for (int a = 0; a < shape.rank; ++a)
+    if (shape[a] != 1) axis[rank++] = a;
+  const auto step = [&](int a) { return x[order].data ? std::abs(x[order].strides[a]) : 0; };
+  std::stable_sort(axis, axis + rank, [&](int a, int b) { return step(a) > step(b); });
+  Walk<K> w;
+  int n = 0;
+  for (int i = 0; i < rank; ++i) {
+    const int a = axis[i];
+    bool merge = n > 0;
+    for (int k = 0; k < K && merge; ++k) merge = !x[k].data || w.stride[k][n - 1] == x[k].strides[a] * shape[a];
+    const int to = merge ? n - 1 : n++;
+    w.extent[to] = (merge ? w.extent[to] : 1) * shape[a];
+    for (int k = 0; k < K; ++k) w.stride[k][to] = x[k].data ? x[k].strides[a] : 0;
+  }
+  if (n == 0) {
+    n = 1, w.extent[0] = 1;
+    for (int k = 0; k < K; ++k) w.stride[k][0] = x[k].data ? 1 : 0;
+  }
+  w.rank = n;
+  const int last = n - 1;
+  bool whole = lanes > 1 && (n == 1 || w.extent[last] % lanes == 0);
+  for (int k = 0; k < K; ++k) {
+    if (!x[k].data) continue;
+    const int64_t s = w.stride[k][last];
+    if (s == 0) continue;
+    whole = whole && s == 1 && uintptr_t(x[k].data) % uintptr_t(lanes * x[k].bytes) == 0;
+    for (int a = 0; a < last; ++a) whole = whole && w.stride[k][a] % lanes == 0;
+  }
+  if (whole) {
+    w.lanes = lanes;
+    w.rest = n == 1 ? w.extent[0] % lanes : 0;
+    w.extent[last] /= lanes;
+    for (int k = 0; k < K; ++k) w.spread[k] = w.stride[k][last] == 0, w.stride[k][last] *= lanes;
+  } else
+    for (int k = 0; k < K; ++k) w.spread[k] = w.stride[k][last] == 0;
+  w.units = 1;
+  for (int a = 0; a < n; ++a) w.units *= w.extent[a];
+  w.narrow = w.units < int64_t(1) << 31;
+  if (w.narrow)
+    for (int a = 0; a < n; ++a) w.by[a] = Divisor::of(uint32_t(std::max<int64_t>(w.extent[a], 1)));
+  return w;
+}
+
+}  // namespace baracuda::device

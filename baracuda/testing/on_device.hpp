@@ -1,0 +1,63 @@
+#pragma once
+// Plans under test on another device: $BARACUDA_TEST_DEVICE is cpu (default) or cuda. Test tensors live in host memory; for
+// CUDA each run copies what the arguments reach to the device, between guards, runs, and copies it back, so that a test is
+// written once. Arguments that share memory share it on the device too.
+//
+// $BARACUDA_TEST_CAPTURE=1: each run is captured in a graph besides and replayed; allocation nodes fail.
+#include <memory>
+#include "baracuda/core/plan.hpp"
+
+namespace baracuda::testing {
+
+Stream test_stream();
+inline bool on_cuda() { return test_stream().device.kind == DeviceKind::cuda; }
+
+class Mirror {
+ public:
+  explicit Mirror(const Stream& stream);
+  ~Mirror();
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+  void add(const TensorView& host);
+  void add(std::span<const TensorView> host) { for (const TensorView& v : host) add(v); }
+  template <class T> void add(const T&) {}
+  Status upload();      // after the last add
+  TensorView on_device(const TensorView& host) const;
+  std::span<const TensorView> on_device(std::span<const TensorView> host);
+  template <class T> const T& on_device(const T& value) const { return value; }
+  Status download();    // waits; invalid_problem when a guard was written
+  Status reset();       // the device's memory as upload() left it
+  Workspace workspace() const { return workspace_; }
+  Status add_workspace(uint64_t bytes);
+
+ private:
+  struct Range { char *low, *high; void* device = nullptr; };
+  Status fill(Range& r);
+  Stream stream_;
+  std::vector<Range> ranges_;
+  std::vector<std::unique_ptr<std::vector<TensorView>>> lists_;
+  void* workspace_memory_ = nullptr;
+  Workspace workspace_;
+};
+// Replays what run queues, from a graph; fails where something in it is no kernel, copy or fill.
+Status capture_and_replay(const Stream& stream, const std::function<Status()>& run);
+bool capture_wanted();
+
+// plan.run with host tensors on the plan's device. CPU: with `workspace`; CUDA: with one of its own, guarded and poisoned.
+template <class Op> Status run_on(const Plan<Op>& plan, const Stream& stream, Workspace workspace, const typename Op::Args& args) {
+  if (stream.device.kind == DeviceKind::cpu) return plan.run(stream, workspace, args);
+  Mirror mirror(stream);
+  std::apply([&](const auto&... each) { (mirror.add(args.*each.member), ...); }, Op::Args::args());
+  BARACUDA_TRY(mirror.upload());
+  BARACUDA_TRY(mirror.add_workspace(plan.workspace_size()));
+  typename Op::Args there = args;
+  std::apply([&](const auto&... each) { ((there.*each.member = mirror.on_device(args.*each.member)), ...); }, Op::Args::args());
+  BARACUDA_TRY(plan.run(stream, mirror.workspace(), there));
+  if (capture_wanted()) {
+    BARACUDA_TRY(mirror.reset());
+    BARACUDA_TRY(capture_and_replay(stream, [&] { return plan.run(stream, mirror.workspace(), there); }));
+  }
+  return mirror.download();
+}
+
+}  // namespace baracuda::testing
