@@ -52,6 +52,13 @@ template <int K> struct Walk {
   }
 };
 
+// A table over the floating dtypes.
+template <class E> constexpr ByDType<E> floating(E of_f16, E of_bf16, E of_f32, E of_f64) {
+  ByDType<E> table;
+  table[DType::f16] = of_f16, table[DType::bf16] = of_bf16, table[DType::f32] = of_f32, table[DType::f64] = of_f64;
+  return table;
+}
+
 struct Operand {
   const void* data = nullptr;  // null: not there, its offsets mean nothing
   int bytes = 4;

@@ -4,6 +4,7 @@
 // written once. Arguments that share memory share it on the device too.
 //
 // $BARACUDA_TEST_CAPTURE=1: each run is captured in a graph besides and replayed; allocation nodes fail.
+#include <functional>
 #include <memory>
 #include "baracuda/core/plan.hpp"
 

@@ -31,9 +31,7 @@ template <class F, class T> int launch(const GatedMap& g, void* stream) {
   return device_map::map<F, T, T>(m, stream);
 }
 template <class F> constexpr ByDType<GatedLaunch> by_dtype() {
-  ByDType<GatedLaunch> table;
-  table[DType::f16] = launch<F, f16>, table[DType::bf16] = launch<F, bf16>, table[DType::f32] = launch<F, float>, table[DType::f64] = launch<F, double>;
-  return table;
+  return device::floating<GatedLaunch>(launch<F, f16>, launch<F, bf16>, launch<F, float>, launch<F, double>);
 }
 template <class... A> constexpr GatedCudaKernels kernels(Acts<A...>) { return {{by_dtype<Forward<A>>()...}, {by_dtype<Backward<A>>()...}}; }
 }  // namespace

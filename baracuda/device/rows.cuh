@@ -1,0 +1,59 @@
+#pragma once
+// Rows of a tensor by teams of threads. Element i of a row belongs to thread i / kChunk<T> % team, whatever the alignment, and a
+// team's size depends on the row's length alone, so that the order of a row's sums does too.
+#include "baracuda/device/launch.cuh"
+#include "baracuda/device/walk.hpp"
+#include "baracuda/math/element.hpp"
+
+namespace baracuda::inline BARACUDA_ISA {
+namespace device_rows {
+
+template <class T> inline constexpr int kChunk = 16 / int(sizeof(T));
+template <class T, int N> struct alignas(sizeof(T) * N) Chunk { T lane[N]; };
+
+// Threads of a team for rows of n elements in chunks: a warp, or whole warps up to 1024 threads.
+inline int team_size(int64_t n, int chunk) {
+  const int64_t chunks = device::ceil_div(n, chunk);
+  if (chunks <= 64) return 32;
+  int team = 64;
+  while (team < 1024 && int64_t(team) * 4 < chunks) team *= 2;
+  return team;
+}
+// Four warps with a row each, or one team: what is decided for a row is then decided for all that meet at a barrier.
+inline dim3 block_of(int team) { return dim3(unsigned(team), team == 32 ? 4 : 1); }
+
+// `count` (at most kChunk) elements; aligned: the address allows one load.
+template <class T> __device__ __forceinline__ Chunk<T, kChunk<T>> load_chunk(const T* p, int64_t count, bool aligned) {
+  Chunk<T, kChunk<T>> c;
+  if (aligned && count >= kChunk<T>) return *reinterpret_cast<const Chunk<T, kChunk<T>>*>(p);
+#pragma unroll
+  for (int j = 0; j < kChunk<T>; ++j) c.lane[j] = j < count ? p[j] : T{};
+  return c;
+}
+template <class T> __device__ __forceinline__ void store_chunk(T* p, const Chunk<T, kChunk<T>>& c, int64_t count, bool aligned) {
+  if (aligned && count >= kChunk<T>) {
+    *reinterpret_cast<Chunk<T, kChunk<T>>*>(p) = c;
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < kChunk<T>; ++j)
+    if (j < count) p[j] = c.lane[j];
+}
+__device__ __forceinline__ bool aligned16(const void* p) { return (uintptr_t(p) & 15) == 0; }
+
+// The sum over a team, for all its threads: lanes pair up by 16, 8, 4, 2, 1, then warps in order. `shared` has 32 doubles.
+__device__ __forceinline__ double team_sum(double v, double* shared) {
+#pragma unroll
+  for (int w = 16; w; w /= 2) v = v + __shfl_xor_sync(0xffffffffu, v, w);
+  const int warps = int(blockDim.x) / 32;
+  if (warps == 1) return v;
+  __syncthreads();  // the sum before may still be read
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = v;
+  __syncthreads();
+  double s = shared[0];
+  for (int w = 1; w < warps; ++w) s = s + shared[w];
+  return s;
+}
+
+}  // namespace device_rows
+}  // namespace baracuda

@@ -1,0 +1,35 @@
+#pragma once
+// What the kernel file of the family exports to its rows.
+#include "baracuda/core/dtype.hpp"
+#include "baracuda/device/walk.hpp"
+
+namespace baracuda {
+
+struct RmsNormCuda {
+  device::Walk<5> rows;      // x residual y residual_out rstd
+  const void *x, *residual, *weight;
+  void *y, *residual_out, *rstd;
+  int64_t weight_stride, n;
+  double eps;
+  bool one_plus, cast_first;
+};
+struct RmsNormBackwardCuda {
+  device::Walk<5> rows;      // dy x dresidual_out rstd dx
+  const void *dy, *x, *dresidual_out, *rstd, *weight;
+  void *dx, *partial;        // partial: [blocks, n] in the accumulator type, null where dweight is not wanted
+  int64_t weight_stride, n, blocks;
+  double eps;
+  bool one_plus, cast_first;
+};
+struct NormFoldCuda { const void* partial; void* out; int64_t blocks, n, out_stride; };
+// By the dtype of x and the dtype of the weight: [0] that of x, [1] f32.
+struct NormCudaKernels {
+  ByDType<int (*)(const RmsNormCuda&, void* stream)> rms_norm[2];
+  ByDType<int (*)(const RmsNormBackwardCuda&, void* stream)> rms_norm_backward[2];
+  ByDType<int (*)(const NormFoldCuda&, void* stream)> fold_f32, fold_f64;  // by the dtype of out
+};
+extern const NormCudaKernels norm_cuda_kernels;
+// Teams that sum parts of dweight; by the shape alone.
+int64_t norm_cuda_blocks(int64_t rows);
+
+}  // namespace baracuda
