@@ -66,14 +66,14 @@ struct Operand {
   static Operand of(const TensorView& v) { return v.absent() ? Operand{} : Operand{v.data, int(byte_size(v.dtype)), v.strides}; }
 };
 
-// Axes in the order of the memory of `order` (an output, usually), neighbours that step as one in every tensor merged.
+// Axes in the order of the memory of `order` (an output, usually; -1: as they stand), neighbours that step as one in every tensor merged.
 // `lanes`: of a unit, if shapes, strides and alignment allow it.
 template <int K> Walk<K> walk(const Shape& shape, const Operand (&x)[K], int order, int lanes) {
   int axis[kMaxRank], rank = 0;
   for (int a = 0; a < shape.rank; ++a)
     if (shape[a] != 1) axis[rank++] = a;
   const auto step = [&](int a) { return x[order].data ? std::abs(x[order].strides[a]) : 0; };
-  std::stable_sort(axis, axis + rank, [&](int a, int b) { return step(a) > step(b); });
+  if (order >= 0) std::stable_sort(axis, axis + rank, [&](int a, int b) { return step(a) > step(b); });
   Walk<K> w;
   int n = 0;
   for (int i = 0; i < rank; ++i) {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include "baracuda/math/half.hpp"
 #include "baracuda/ops/elementwise/map.hpp"
-#include "baracuda/ops/random/random_cpu.hpp"
+#include "baracuda/ops/random/random_detail.hpp"
 
 namespace baracuda {
 namespace {
@@ -47,31 +47,19 @@ void run_numbers(const Shape& shape, const TensorView& y, void (*kernel)(const R
     }
   });
 }
-Status run_uniform(const Launch<RandomUniform>& l) {
-  const auto& d = l.desc;
-  const double lo = in_dtype(d.dtype, d.lo), hi = in_dtype(d.dtype, d.hi);
-  RandomNumbers p{l.args.seed, l.args.offset, lo, hi - lo, hi > lo ? below(d.dtype, hi) : lo, nullptr, 0};
-  run_numbers(d.shape, l.args.y, BARACUDA_ISA_PICK(random_kernels).uniform[d.dtype], p, l.threads);
-  return {};
-}
-Status run_normal(const Launch<RandomNormal>& l) {
-  const auto& d = l.desc;
-  RandomNumbers p{l.args.seed, l.args.offset, d.mean, d.std, 0, nullptr, 0};
-  run_numbers(d.shape, l.args.y, BARACUDA_ISA_PICK(random_kernels).normal[d.dtype], p, l.threads);
-  return {};
-}
-Status run_exponential(const Launch<RandomExponential>& l) {
-  const RandomNumbers p{l.args.seed, l.args.offset, 0, 1 / l.desc.rate, 0, nullptr, 0};
-  run_numbers(l.desc.shape, l.args.y, BARACUDA_ISA_PICK(random_kernels).exponential[l.desc.dtype], p, l.threads);
-  return {};
-}
-Status run_gumbel(const Launch<RandomGumbel>& l) {
-  const RandomNumbers p{l.args.seed, l.args.offset, l.desc.loc, l.desc.scale, 0, nullptr, 0};
-  run_numbers(l.desc.shape, l.args.y, BARACUDA_ISA_PICK(random_kernels).gumbel[l.desc.dtype], p, l.threads);
+template <class Op> Status run(const Launch<Op>& l) {
+  const RandomKernels& k = BARACUDA_ISA_PICK(random_kernels);
+  const auto& kernel = std::is_same_v<Op, RandomUniform> ? k.uniform : std::is_same_v<Op, RandomNormal> ? k.normal : std::is_same_v<Op, RandomExponential> ? k.exponential : k.gumbel;
+  run_numbers(l.desc.shape, l.args.y, kernel[l.desc.dtype], random_detail::numbers(l.desc, l.args), l.threads);
   return {};
 }
 
 }  // namespace
+
+RandomNumbers random_detail::numbers(const RandomUniformDescriptor& d, const RandomUniform::Args& a) {
+  const double lo = in_dtype(d.dtype, d.lo), hi = in_dtype(d.dtype, d.hi);
+  return {a.seed, a.offset, lo, hi - lo, hi > lo ? below(d.dtype, hi) : lo, nullptr, 0};
+}
 
 Status RandomUniform::validate(const Descriptor& d) {
   BARACUDA_TRY(validate_tensor(name, d));
@@ -85,7 +73,7 @@ Status RandomUniform::validate(const Descriptor& d) {
 Status RandomUniform::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.shape); }
 std::span<const Kernel<RandomUniform>> RandomUniform::kernels() {
   static constexpr Kernel<RandomUniform> list[] = {{.name = "random_uniform.cpu.philox",
-                                                    .launch = launch_all<RandomUniform>(Floating{}, run_uniform),
+                                                    .launch = launch_all<RandomUniform>(Floating{}, run<RandomUniform>),
                                                     .guarantee = guarantee<Descriptor>}};
   return list;
 }
@@ -99,7 +87,7 @@ Status RandomNormal::validate(const Descriptor& d) {
 Status RandomNormal::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.shape); }
 std::span<const Kernel<RandomNormal>> RandomNormal::kernels() {
   static constexpr Kernel<RandomNormal> list[] = {{.name = "random_normal.cpu.philox",
-                                                   .launch = launch_all<RandomNormal>(Floating{}, run_normal),
+                                                   .launch = launch_all<RandomNormal>(Floating{}, run<RandomNormal>),
                                                    .guarantee = guarantee<Descriptor>}};
   return list;
 }
@@ -112,7 +100,7 @@ Status RandomExponential::validate(const Descriptor& d) {
 Status RandomExponential::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.shape); }
 std::span<const Kernel<RandomExponential>> RandomExponential::kernels() {
   static constexpr Kernel<RandomExponential> list[] = {
-      {.name = "random_exponential.cpu.philox", .launch = launch_all<RandomExponential>(Floating{}, run_exponential), .guarantee = guarantee<Descriptor>}};
+      {.name = "random_exponential.cpu.philox", .launch = launch_all<RandomExponential>(Floating{}, run<RandomExponential>), .guarantee = guarantee<Descriptor>}};
   return list;
 }
 
@@ -125,7 +113,7 @@ Status RandomGumbel::validate(const Descriptor& d) {
 Status RandomGumbel::check(const Descriptor& d, const Args& a) { return expect(name, "y", a.y, d.dtype, d.shape); }
 std::span<const Kernel<RandomGumbel>> RandomGumbel::kernels() {
   static constexpr Kernel<RandomGumbel> list[] = {
-      {.name = "random_gumbel.cpu.philox", .launch = launch_all<RandomGumbel>(Floating{}, run_gumbel), .guarantee = guarantee<Descriptor>}};
+      {.name = "random_gumbel.cpu.philox", .launch = launch_all<RandomGumbel>(Floating{}, run<RandomGumbel>), .guarantee = guarantee<Descriptor>}};
   return list;
 }
 

@@ -10,15 +10,7 @@ namespace {
 
 constexpr int N = kLanes<float>, kD = kLanes<double>;
 
-enum class Draw { uniform, normal, exponential, gumbel };
-// One number from u: uniform takes [0, 1), the others (0, 1].
-template <Draw kDraw, class V> BARACUDA_HD V number(const RandomNumbers& p, V u) {
-  if constexpr (kDraw == Draw::uniform) {
-    const V v = fma(u, V(p.factor), V(p.base));
-    return where(v > V(p.most), V(p.most), v);
-  } else if constexpr (kDraw == Draw::exponential) return random::exponential(u) * V(p.factor);
-  else return fma(-log(random::exponential(u)), V(p.factor), V(p.base));
-}
+using random::Draw, random::number;
 // N blocks as 4 N floats in the order of elements.
 template <Draw kDraw> struct Group32 {
   using A = float;
@@ -30,12 +22,10 @@ template <Draw kDraw> struct Group32 {
     for (int k = 0; k < 4; k += 2) {
       V first, second;
       if constexpr (kDraw == Draw::normal) {
-        const Words<N> quarter = (b.word[k + 1] + 0x20000000u) >> 30, turn = b.word[k + 1] - (quarter << 30);
-        const V a = random::from_signed<N>(turn) * 0x1.921fb54442d18p-30;
-        const auto z = random::box_muller(random::open_unit<N>(b.word[k]), a, __builtin_bit_cast(typename V::Bits, quarter));
+        const auto z = random::normal_pair<N>(b.word[k], b.word[k + 1]);
         first = fma(z.cosine, V(p.factor), V(p.base)), second = fma(z.sine, V(p.factor), V(p.base));
       } else {
-        auto value = [&](Words<N> w) { return number<kDraw>(p, kDraw == Draw::uniform ? random::unit<N>(w) : random::open_unit<N>(w)); };
+        auto value = [&](Words<N> w) { return number<kDraw>(p.base, p.factor, p.most, kDraw == Draw::uniform ? random::unit<N>(w) : random::open_unit<N>(w)); };
         first = value(b.word[k]), second = value(b.word[k + 1]);
       }
       store<float, N>(column[k], first);
@@ -59,10 +49,8 @@ template <Draw kDraw> struct Group64 {
       alignas(64) double u[N], a[N];
       alignas(64) int64_t quarter[N];
       for (int j = 0; j < N; ++j) {
-        const uint64_t x = word(0, j), t = word(2, j), q = (t + (uint64_t(1) << 61)) >> 62;
-        u[j] = double(int64_t((x >> 11) + 1)) * 0x1p-53;
-        a[j] = double(int64_t(t - (q << 62))) * 0x1.921fb54442d18p-62;
-        quarter[j] = int64_t(q);
+        const random::Angle t = random::angle_f64(word(2, j));
+        u[j] = random::unit_f64(word(0, j), true).v, a[j] = t.a, quarter[j] = t.quarter;
       }
       for (int j = 0; j < N; j += kD) {
         typename V::Bits q;
@@ -74,8 +62,8 @@ template <Draw kDraw> struct Group64 {
       for (int j = 0; j < N; ++j) out[2 * j] = u[j], out[2 * j + 1] = a[j];
     } else {
       for (int j = 0; j < N; ++j)
-        for (int k = 0; k < 2; ++k) out[2 * j + k] = double(int64_t(word(2 * k, j) >> 11) + (kDraw != Draw::uniform)) * 0x1p-53;
-      for (int j = 0; j < kSize; j += kD) store<double, kD>(out + j, number<kDraw>(p, load<kD>(out + j)));
+        for (int k = 0; k < 2; ++k) out[2 * j + k] = random::unit_f64(word(2 * k, j), kDraw != Draw::uniform).v;
+      for (int j = 0; j < kSize; j += kD) store<double, kD>(out + j, number<kDraw>(p.base, p.factor, p.most, load<kD>(out + j)));
     }
   }
 };

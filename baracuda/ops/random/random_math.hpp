@@ -34,5 +34,33 @@ template <class V> BARACUDA_HD Pair<V> box_muller(V u, V a, typename V::Bits qua
   return {r * where(((quarter + 1) & 2) != 0, -x, x), r * where((quarter & 2) != 0, -y, y)};
 }
 
+// Two words as a normal pair: the second is an angle.
+template <int N> BARACUDA_HD Pair<Pack<float, N>> normal_pair(Words<N> radius, Words<N> angle) {
+  const Words<N> quarter = (angle + 0x20000000u) >> 30, turn = angle - (quarter << 30);
+  return box_muller(open_unit<N>(radius), from_signed<N>(turn) * 0x1.921fb54442d18p-30, __builtin_bit_cast(typename Pack<float, N>::Bits, quarter));
+}
+
+// 64 bits as doubles: 53 of them in [0, 1), or in (0, 1]; and a normal pair.
+BARACUDA_HD Pack<double, 1> unit_f64(uint64_t w, bool open) { return Pack<double, 1>::of(double(int64_t(w >> 11) + open) * 0x1p-53); }
+struct Angle { double a; int64_t quarter; };  // quarter pi/2 + a
+BARACUDA_HD Angle angle_f64(uint64_t w) {
+  const uint64_t q = (w + (uint64_t(1) << 61)) >> 62;
+  return {double(int64_t(w - (q << 62))) * 0x1.921fb54442d18p-62, int64_t(q)};
+}
+BARACUDA_HD Pair<Pack<double, 1>> normal_pair(uint64_t radius, uint64_t angle) {
+  const Angle t = angle_f64(angle);
+  return box_muller(unit_f64(radius, true), Pack<double, 1>::of(t.a), t.quarter);
+}
+
+enum class Draw { uniform, normal, exponential, gumbel };
+// One number from u: uniform takes [0, 1), the others (0, 1].
+template <Draw kDraw, class V> BARACUDA_HD V number(double base, double factor, double most, V u) {
+  if constexpr (kDraw == Draw::uniform) {
+    const V v = fma(u, V(factor), V(base));
+    return where(v > V(most), V(most), v);
+  } else if constexpr (kDraw == Draw::exponential) return exponential(u) * V(factor);
+  else return fma(-log(exponential(u)), V(factor), V(base));
+}
+
 }  // namespace random
 }  // namespace baracuda

@@ -1,0 +1,73 @@
+// Philox words to numbers: a thread makes a block of four words, which is four elements (two of f64), the same numbers as on
+// the CPU. sizeof(T) bytes written per element: the floor is memory bandwidth for f32, arithmetic (ten rounds, and a log, a root,
+// a sine and a cosine per pair of normals) comes near it.
+#include "baracuda/device/map.cuh"
+#include "baracuda/ops/random/random_cuda.hpp"
+#include "baracuda/ops/random/random_math.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+using random::Draw;
+
+constexpr int kBlock = 256;
+
+template <Draw kDraw> __device__ __forceinline__ void values(const RandomCuda& p, const PhiloxBlock<1>& b, float (&v)[4]) {
+#pragma unroll
+  for (int k = 0; k < 4; k += 2) {
+    if constexpr (kDraw == Draw::normal) {
+      const auto z = random::normal_pair<1>(b.word[k], b.word[k + 1]);
+      v[k] = fma(z.cosine, Pack<float, 1>(p.factor), Pack<float, 1>(p.base)).v, v[k + 1] = fma(z.sine, Pack<float, 1>(p.factor), Pack<float, 1>(p.base)).v;
+    } else
+      for (int j = k; j < k + 2; ++j)
+        v[j] = random::number<kDraw>(p.base, p.factor, p.most, kDraw == Draw::uniform ? random::unit<1>(b.word[j]) : random::open_unit<1>(b.word[j])).v;
+  }
+}
+template <Draw kDraw> __device__ __forceinline__ void values(const RandomCuda& p, const PhiloxBlock<1>& b, double (&v)[2]) {
+  using V = Pack<double, 1>;
+  const uint64_t w[2] = {uint64_t(b.word[1]) << 32 | b.word[0], uint64_t(b.word[3]) << 32 | b.word[2]};
+  if constexpr (kDraw == Draw::normal) {
+    const auto z = random::normal_pair(w[0], w[1]);
+    v[0] = fma(z.cosine, V(p.factor), V(p.base)).v, v[1] = fma(z.sine, V(p.factor), V(p.base)).v;
+  } else
+    for (int j = 0; j < 2; ++j) v[j] = random::number<kDraw>(p.base, p.factor, p.most, random::unit_f64(w[j], kDraw != Draw::uniform)).v;
+}
+template <Draw kDraw, class T> __global__ void __launch_bounds__(kBlock) draw_kernel(const __grid_constant__ RandomCuda p) {
+  using A = Acc<T>;
+  constexpr int E = sizeof(T) == 8 ? 2 : 4;
+  const int skip = int(p.offset % E);
+  const int64_t n = p.walk.units, blocks = (skip + n + E - 1) / E;
+  const bool whole = p.walk.rank == 1 && p.walk.stride[0][0] == 1 && skip == 0 && uintptr_t(p.y) % (E * sizeof(T)) == 0;
+  for (int64_t k = int64_t(blockIdx.x) * kBlock + threadIdx.x; k < blocks; k += int64_t(gridDim.x) * kBlock) {
+    // Elements are numbered mod 2^64, and their blocks start over with them.
+    const uint64_t number = (p.offset / E + uint64_t(k)) & (~uint64_t(0) / E);
+    A v[E];
+    values<kDraw>(p, philox_blocks<1>(number, p.seed), v);
+    device_map::Vector<T, E> out;
+#pragma unroll
+    for (int j = 0; j < E; ++j) store<T, 1>(&out.lane[j], Pack<A, 1>::of(v[j]));
+    const int64_t first = k * E - skip;
+    if (whole && first + E <= n) *reinterpret_cast<device_map::Vector<T, E>*>(static_cast<T*>(p.y) + first) = out;
+    else
+      for (int j = 0; j < E; ++j) {
+        if (first + j < 0 || first + j >= n) continue;
+        int64_t at[1];
+        p.walk.offsets(first + j, at);
+        static_cast<T*>(p.y)[at[0]] = out.lane[j];
+      }
+  }
+}
+template <Draw kDraw, class T> int draw(const RandomCuda& p, void* stream) {
+  return device::launch(draw_kernel<kDraw, T>, device::blocks_for(p.walk.units / (sizeof(T) == 8 ? 2 : 4) + 2, kBlock), kBlock, 0, stream, p);
+}
+template <Draw kDraw> constexpr ByDType<RandomCudaFn> draws() {
+  return device::floating<RandomCudaFn>(draw<kDraw, f16>, draw<kDraw, bf16>, draw<kDraw, float>, draw<kDraw, double>);
+}
+constexpr RandomCudaKernels kKernels = {draws<Draw::uniform>(), draws<Draw::normal>(), draws<Draw::exponential>(), draws<Draw::gumbel>()};
+
+}  // namespace
+}  // namespace BARACUDA_ISA
+
+extern const RandomCudaKernels random_cuda_kernels = kKernels;
+
+}  // namespace baracuda
