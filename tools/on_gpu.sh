@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# on_gpu.sh [OUT]: everything that is checked on a machine with a GPU. Builds both halves for the card at hand, runs the families'
+# tests on it (each run captured in a graph besides), again under compute-sanitizer, and the timing table beside torch.
+# OUT: folder for logs and JSON (build/gpu). FAMILIES, TESTS, SANITIZED name less.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+out=${1:-build/gpu}
+mkdir -p "$out"
+out=$(realpath "$out")
+build=build/gpu-build
+FAMILIES=${FAMILIES:-}
+TESTS=${TESTS:-gated_test norm_test random_test}
+arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
+[ "$arch" = 90 ] && arch=90a
+start=$SECONDS
+step() { printf '\n== %s (at %d s)\n' "$1" $((SECONDS - start)); }
+bad=0
+
+step "build for sm_$arch"
+cmake -S . -B "$build" -G "$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')" -DCMAKE_BUILD_TYPE=Release -DBARACUDA_CUDA=ON \
+  "-DBARACUDA_CUDA_ARCHITECTURES=$arch-real" "-DBARACUDA_FAMILIES=$FAMILIES" -DBARACUDA_TESTS=ON -DBARACUDA_PYTHON=OFF -DBARACUDA_ONEDNN=OFF \
+  -DBARACUDA_THIS_PROCESSOR=ON >"$out/configure.log" 2>&1 || { tail -20 "$out/configure.log"; exit 1; }
+cmake --build "$build" -j"$(nproc)" --target baracuda_shared baracuda_cuda baracuda_cli $TESTS >"$out/build.log" 2>&1 || { grep -E 'error|Error' "$out/build.log" | head -20; exit 1; }
+export BARACUDA_CUDA_LIBRARY=$PWD/$build/baracuda/libbaracuda_cuda.so
+"$build/cli/baracuda" doctor
+
+step "tests on the card, each run captured in a graph besides"
+for test in $TESTS; do
+  BARACUDA_TEST_DEVICE=cuda BARACUDA_TEST_CAPTURE=1 timeout 300 "$(find "$build" -name "$test" -type f -perm -u+x | head -1)" --gtest_brief=1 >"$out/$test.log" 2>&1
+  code=$?
+  printf '%-24s %s\n' "$test" "$( [ $code = 0 ] && grep -E '^\[  PASSED' "$out/$test.log" || echo "FAILED ($code): $(grep -cE '^\[  FAILED' "$out/$test.log") lines")"
+  [ $code = 0 ] || { bad=1; grep -E 'Failure|error|: other|rror:' -A4 "$out/$test.log" | head -40; }
+done
+
+step "compute-sanitizer"
+for tool in memcheck racecheck initcheck synccheck; do
+  for test in ${SANITIZED:-$TESTS}; do
+    BARACUDA_TEST_DEVICE=cuda timeout 400 compute-sanitizer --tool $tool --error-exitcode 9 "$(find "$build" -name "$test" -type f -perm -u+x | head -1)" --gtest_brief=1 \
+      --gtest_filter="${SANITIZER_FILTER:-*Values*:*Odd*:*Strides*:*Backward*}" >"$out/$tool-$test.log" 2>&1
+    code=$?
+    printf '%-12s %-24s %s\n' $tool "$test" "$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$out/$tool-$test.log" | tail -1) (exit $code)"
+    [ $code = 9 ] && bad=1
+  done
+done
+
+step "times"
+python3 tools/gpu_bench.py "$build/baracuda/libbaracuda.so" --out "$out" || bad=1
+printf '\n%s in %d s\n' "$([ $bad = 0 ] && echo 'all steps passed' || echo 'SOMETHING FAILED')" $((SECONDS - start))
+exit $bad
