@@ -1,0 +1,48 @@
+#pragma once
+// What the kernel file of the losses exports to its rows. Three launches make a loss: the denominator, the rows, the sum of rows.
+#include "baracuda/core/dtype.hpp"
+#include "baracuda/device/walk.hpp"
+
+namespace baracuda {
+
+struct DeviceVector {  // elements in row-major order of any shape; null data: absent
+  device::Walk<1> walk;
+  void* data = nullptr;
+  static DeviceVector of(const TensorView& v) {
+    const device::Operand o[1] = {device::Operand::of(v)};
+    return {device::walk<1>(v.shape, o, -1, 1), v.data};
+  }
+  BARACUDA_HD int64_t at(int64_t i) const {
+    int64_t offset[1];
+    walk.offsets(i, offset);
+    return offset[0];
+  }
+};
+// What every kernel of a loss knows of its tokens.
+struct LossCudaTokens {
+  DeviceVector target, weights, dloss;
+  int64_t tokens, classes, ignore_index;
+  bool target_i32, per_token, mean, over_weights, invalid_is_zero;
+  double scale;
+  double* factor;  // one number: 1 / denominator, 0 for the mean of nothing, 1 without a mean
+};
+// A stretch of rows of logits: row r is token first + r.
+struct LossCudaRows {
+  LossCudaTokens t;
+  const void *x, *bias;      // bias: classes values of the accumulator's type, or null
+  void* dx;                  // null: no gradient; x itself, or apart from it
+  int64_t x_pitch, dx_pitch, first, rows;
+  double smoothing, z, softcap;
+  DeviceVector lse_in, lse_out;  // known: dx alone is computed; wanted
+  double *loss, *z_part;     // per token, weighted; null: not wanted
+};
+struct LossCudaSum { LossCudaTokens t; const double* per_token; DeviceVector out; };
+struct LossCudaKernels {
+  ByDType<int (*)(const LossCudaTokens&, void* stream)> denominator;   // by the accumulator's type
+  ByDType<int (*)(const LossCudaRows&, void* stream)> rows;            // dx has the dtype of x
+  int (*rows_to_bf16)(const LossCudaRows&, void* stream);              // x is f32, dx is bf16 and apart
+  ByDType<int (*)(const LossCudaSum&, void* stream)> sum;              // by the accumulator's type
+};
+extern const LossCudaKernels loss_cuda_kernels;
+
+}  // namespace baracuda
