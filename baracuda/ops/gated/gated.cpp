@@ -36,7 +36,7 @@ void run_pieces(const GatedDescriptor& d, const TensorView* const (&in)[kIn], co
     for (const TensorView* x : in) past = past && (y->absent() || past_caches(*y, x->data));
   for_each_piece(walk, threads, [&](const int64_t (&at)[kIn + kOut], int64_t, int64_t n) {
     GatedPiece p{};
-    p.n = n, p.past = past, p.table = table, p.alpha = d.alpha.value_or(1.702), p.limit = d.limit.value_or(7);
+    p.n = n, p.past = past, p.table = table, p.alpha = d.alpha_or_default(), p.limit = d.limit_or_default();
     for (int k = 0; k < kIn; ++k) p.in[k] = in[k]->template as<char>() + at[k] * size, p.in_stride[k] = walk.inner_stride(k);
     for (int k = 0; k < kOut; ++k)
       if (!out[k]->absent()) p.out[k] = out[k]->template as<char>() + at[kIn + k] * size, p.out_stride[k] = walk.inner_stride(kIn + k);

@@ -11,29 +11,33 @@ using namespace gated;
 
 template <class A> struct Forward {
   static constexpr int in = 2, out = 1;
+  A a;
   BARACUDA_HD static constexpr bool needs(int) { return true; }
-  template <class V> BARACUDA_HD void operator()(const V* x, V* y) const { y[0] = gate(A::act(x[0]), x[1]); }
+  template <class V> BARACUDA_HD void operator()(const V* x, V* y) const { y[0] = gate(a.act(x[0]), a.up(x[1])); }
 };
 template <class A> struct Backward {
   static constexpr int in = 3, out = 2;
+  A a;
   BARACUDA_HD static constexpr bool needs(int) { return true; }
   template <class V> BARACUDA_HD void operator()(const V* x, V* dx) const {
-    gate_gradient(x[0], x[2], A::act(x[1]), A::slope(x[1]), dx[0], dx[1]);
+    gate_gradient(x[0], a.up(x[2]), a.act(x[1]), a.slope(x[1]), dx[0], dx[1]);
+    dx[1] = a.up_gradient(dx[1], x[2]);
   }
 };
-template <class F, class T> int launch(const GatedMap& g, void* stream) {
-  constexpr int K = F::in + F::out;
+template <template <class> class F, class A, class T> int launch(const GatedMap& g, void* stream) {
+  using Fn = F<A>;
+  constexpr int K = Fn::in + Fn::out;
   device::Operand operand[K];
   for (int k = 0; k < K; ++k) operand[k] = g.operand[k];
-  device_map::Map<F> m{{}, device::walk<K>(g.shape, operand, F::in, device_map::kVector<T, T>), {}, {}};
-  for (int k = 0; k < F::in; ++k) m.x[k] = operand[k].data;
-  for (int k = 0; k < F::out; ++k) m.y[k] = const_cast<void*>(operand[F::in + k].data);
-  return device_map::map<F, T, T>(m, stream);
+  device_map::Map<Fn> m{{made<A>(g.alpha, g.limit)}, device::walk<K>(g.shape, operand, Fn::in, device_map::kVector<T, T>), {}, {}};
+  for (int k = 0; k < Fn::in; ++k) m.x[k] = operand[k].data;
+  for (int k = 0; k < Fn::out; ++k) m.y[k] = const_cast<void*>(operand[Fn::in + k].data);
+  return device_map::map<Fn, T, T>(m, stream);
 }
-template <class F> constexpr ByDType<GatedLaunch> by_dtype() {
-  return device::floating<GatedLaunch>(launch<F, f16>, launch<F, bf16>, launch<F, float>, launch<F, double>);
+template <template <class> class F, class A> constexpr ByDType<GatedLaunch> by_dtype() {
+  return device::floating<GatedLaunch>(launch<F, A, f16>, launch<F, A, bf16>, launch<F, A, float>, launch<F, A, double>);
 }
-template <class... A> constexpr GatedCudaKernels kernels(Acts<A...>) { return {{by_dtype<Forward<A>>()...}, {by_dtype<Backward<A>>()...}}; }
+template <class... A> constexpr GatedCudaKernels kernels(Acts<A...>) { return {{by_dtype<Forward, A>()...}, {by_dtype<Backward, A>()...}}; }
 }  // namespace
 }  // namespace BARACUDA_ISA
 

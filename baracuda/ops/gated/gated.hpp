@@ -28,6 +28,8 @@ struct GatedDescriptor {
   DType dtype = DType::f32;
   Shape shape;
   std::optional<double> alpha, limit;  // of swiglu_clamped: finite, by default 1.702; > 0, by default 7, may be infinite
+  double alpha_or_default() const { return alpha.value_or(1.702); }
+  double limit_or_default() const { return limit.value_or(7); }
   static constexpr auto fields() {
     return std::tuple(field("kind", &GatedDescriptor::kind, "activation of the gate"),
                       field("dtype", &GatedDescriptor::dtype, "of every tensor"),

@@ -11,14 +11,14 @@ PrecisionGuarantee guarantee(const GatedDescriptor& d) {
 }
 Status run_forward(const Launch<Gated>& l) {
   using device::Operand;
-  const GatedMap map{l.desc.shape, {Operand::of(l.args.gate), Operand::of(l.args.up), Operand::of(l.args.y)}};
+  const GatedMap map{l.desc.shape, {Operand::of(l.args.gate), Operand::of(l.args.up), Operand::of(l.args.y)}, l.desc.alpha_or_default(), l.desc.limit_or_default()};
   return device::queue(l.stream, "gated.cuda.map", [&] { return gated_cuda_kernels.forward[int(l.desc.kind)][l.desc.dtype](map, l.stream.handle); });
 }
 Status run_backward(const Launch<GatedBackward>& l) {
   using device::Operand;
   const auto& a = l.args;
   if (a.dgate.absent() && a.dup.absent()) return {};
-  const GatedMap map{l.desc.shape, {Operand::of(a.dy), Operand::of(a.gate), Operand::of(a.up), Operand::of(a.dgate), Operand::of(a.dup)}};
+  const GatedMap map{l.desc.shape, {Operand::of(a.dy), Operand::of(a.gate), Operand::of(a.up), Operand::of(a.dgate), Operand::of(a.dup)}, l.desc.alpha_or_default(), l.desc.limit_or_default()};
   return device::queue(l.stream, "gated_backward.cuda.map", [&] { return gated_cuda_kernels.backward[int(l.desc.kind)][l.desc.dtype](map, l.stream.handle); });
 }
 

@@ -31,7 +31,7 @@ struct Sigmoid : PlainUp {
 };
 
 struct SwigluClamped {
-  double alpha = 1.702, limit = 7;
+  double alpha, limit;
   template <class V> BARACUDA_HD V clamped(V x) const { return where(x > limit, V(limit), x); }  // NaN passes
   template <class V> BARACUDA_HD V act(V x) const {
     const V g = clamped(x), s = sigmoid(V(alpha) * g);
