@@ -39,6 +39,7 @@ class Arg(c.Structure):
 class Library:
     def __init__(self, path):
         self.lib = c.CDLL(path)
+        self.streams = {}
         self.lib.baracuda_last_error.restype = c.c_char_p
         self.lib.baracuda_plan_text.restype = c.c_char_p
 
@@ -50,10 +51,12 @@ class Library:
         """A stream handle over torch's current one; None on the CPU."""
         if device.type == "cpu":
             return None
-        s = c.c_void_p()
-        handle = torch.cuda.current_stream(device).cuda_stream
-        self.check(self.lib.baracuda_stream_create(DLDevice(2, device.index or 0), c.c_void_p(handle or None), c.byref(s)))
-        return s
+        key = (device.index or 0, torch.cuda.current_stream(device).cuda_stream)
+        if key not in self.streams:
+            s = c.c_void_p()
+            self.check(self.lib.baracuda_stream_create(DLDevice(2, key[0]), c.c_void_p(key[1] or None), c.byref(s)))
+            self.streams[key] = s
+        return self.streams[key]
 
     def plan(self, op, device, preference=None, **fields):
         return Plan(self, op, device, preference or {}, fields)
@@ -80,8 +83,8 @@ class Plan:
         settings = [(k, v) for k, v in fields.items() if v is not None]
         array = (Setting * max(len(settings), 1))(*[Setting(k.encode(), field_text(v).encode()) for k, v in settings])
         wishes = (Setting * max(len(preference), 1))(*[Setting(k.encode(), field_text(v).encode()) for k, v in preference.items()])
-        self.handle, self.stream = c.c_void_p(), library.stream(self.device)
-        library.check(library.lib.baracuda_plan_create(op.encode(), array, len(settings), wishes, len(preference), self.stream, c.byref(self.handle)))
+        self.handle = c.c_void_p()
+        library.check(library.lib.baracuda_plan_create(op.encode(), array, len(settings), wishes, len(preference), library.stream(self.device), c.byref(self.handle)))
         size = c.c_uint64()
         library.check(library.lib.baracuda_plan_workspace_size(self.handle, c.byref(size)))
         self.workspace = torch.full((max(size.value, 1),), 255, dtype=torch.uint8, device=self.device)
@@ -90,7 +93,7 @@ class Plan:
         return self.library.lib.baracuda_plan_text(self.handle, which).decode()
 
     def bind(self, **arguments):
-        """The run as a function without arguments; the tensors are kept."""
+        """The run on torch's current stream as a function without arguments; the tensors are kept."""
         keep, args = [arguments], []
         for name, v in arguments.items():
             if v is None:
@@ -106,10 +109,10 @@ class Plan:
             else:
                 args.append(Arg(name.encode(), 1, None, 0, None, Number(i=v)))
         array = (Arg * max(len(args), 1))(*args)
-        run, handle, space = self.library.lib.baracuda_plan_run, self.handle, self.workspace
+        run, handle, space, stream, device = self.library.lib.baracuda_plan_run, self.handle, self.workspace, self.library.stream, self.device
 
         def call():
-            code = run(handle, self.stream, c.c_void_p(space.data_ptr()), c.c_uint64(space.numel()), array, c.c_size_t(len(args)))
+            code = run(handle, stream(device), c.c_void_p(space.data_ptr()), c.c_uint64(space.numel()), array, c.c_size_t(len(args)))
             if code:
                 self.library.check(code)
             return keep and None

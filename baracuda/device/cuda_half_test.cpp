@@ -14,7 +14,7 @@ using testing::expect_refused;
 
 class CudaHalfTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv("BARACUDA_CUDA_LIBRARY", BARACUDA_CUDA_HALF, 1); }
+  static void SetUpTestSuite() { setenv("BARACUDA_CUDA_LIBRARY", BARACUDA_CUDA_HALF, 0); }
 };
 
 TEST_F(CudaHalfTest, Loads) {

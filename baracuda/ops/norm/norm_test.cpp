@@ -11,7 +11,7 @@ using namespace testing;
 
 constexpr DType kDTypesHere[] = {DType::f16, DType::bf16, DType::f32, DType::f64};
 
-// The oracle: plain loops in double over row-major values; roundings of the contract are made where it names them.
+// The oracle: plain loops in long double (a double oracle errs as f64 rows do) over row-major values; roundings of the contract are made where it names them.
 struct Oracle {
   std::vector<double> h, y, rstd, dx, dweight, dx_scale, dweight_scale;
 };
@@ -23,25 +23,27 @@ Oracle oracle(const RmsNormDescriptor& d, const Tensor& x, const Tensor* residua
     return d.weight == NormWeight::none ? 1.0 : d.weight == NormWeight::plain ? weight->at(i) : 1 + weight->at(i);
   };
   for (int64_t r = 0; r < rows; ++r) {
-    double squares = 0, dot = 0, dot_scale = 0;
+    long double squares = 0, dot = 0;
+    double dot_scale = 0;
     for (int64_t i = r * n; i < (r + 1) * n; ++i) {
       o.h.push_back(residual ? rounded(d.dtype, x.at(i) + residual->at(i)) : x.at(i));
-      squares += o.h.back() * o.h.back();
+      squares += static_cast<long double>(o.h.back()) * o.h.back();
     }
-    const double rstd = 1 / std::sqrt(squares / double(n) + d.eps);
-    o.rstd.push_back(rstd);
+    const long double rstd = 1 / std::sqrt(squares / n + d.eps);
+    o.rstd.push_back(double(rstd));
     for (int64_t i = 0; i < n; ++i) {
-      const double xhat = o.h[size_t(r * n + i)] * rstd, met = d.cast == NormCast::before_weight ? rounded(d.dtype, xhat) : xhat;
-      o.y.push_back(met * w(i));
+      const long double xhat = o.h[size_t(r * n + i)] * rstd, met = d.cast == NormCast::before_weight ? rounded(d.dtype, double(xhat)) : xhat;
+      o.y.push_back(double(met * w(i)));
       if (!dy) continue;
       const double e = dy->at(r * n + i);
-      dot += e * w(i) * xhat, dot_scale += std::fabs(e * w(i) * xhat);
-      o.dweight[size_t(i)] += e * met, o.dweight_scale[size_t(i)] += std::fabs(e * met);
+      dot += e * w(i) * xhat, dot_scale += std::fabs(double(e * w(i) * xhat));
+      o.dweight[size_t(i)] += double(e * met), o.dweight_scale[size_t(i)] += std::fabs(double(e * met));
     }
     for (int64_t i = 0; dy && i < n; ++i) {
-      const double xhat = o.h[size_t(r * n + i)] * rstd, g = dy->at(r * n + i) * w(i), down = dh ? dh->at(r * n + i) : 0;
-      o.dx.push_back(rstd * (g - xhat * dot / double(n)) + down);
-      o.dx_scale.push_back(rstd * (std::fabs(g) + std::fabs(xhat) * dot_scale / double(n)) + std::fabs(down));
+      const long double xhat = o.h[size_t(r * n + i)] * rstd;
+      const double g = dy->at(r * n + i) * w(i), down = dh ? dh->at(r * n + i) : 0;
+      o.dx.push_back(double(rstd * (g - xhat * dot / n) + down));
+      o.dx_scale.push_back(double(rstd * (std::fabs(g) + std::fabs(xhat) * dot_scale / n)) + std::fabs(down));
     }
   }
   return o;
