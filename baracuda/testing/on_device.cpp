@@ -87,14 +87,15 @@ Status Mirror::reset() {
   for (Range& r : ranges_) BARACUDA_TRY(fill(r));
   return {};
 }
-Status Mirror::add_workspace(uint64_t bytes) {
-  if (bytes == 0) return {};
-  BARACUDA_TRY_ASSIGN(data, allocate(stream_.device, bytes + 2 * kGuard));
+Status Mirror::add_workspace(const Workspace& host) {
+  if (!host.data) return {};
+  workspace_lead_ = lead(static_cast<const char*>(host.data));
+  std::vector<unsigned char> image(workspace_lead_ + host.bytes + kGuard, kGuardByte);
+  BARACUDA_TRY_ASSIGN(data, allocate(stream_.device, image.size()));
   workspace_memory_ = data;
-  std::vector<unsigned char> image(bytes + 2 * kGuard, kGuardByte);
-  std::memset(image.data() + kGuard, 0xff, bytes);
+  std::memset(image.data() + workspace_lead_, 0xff, host.bytes);
   BARACUDA_TRY(half().copy(stream_, data, image.data(), image.size()));
-  workspace_ = {static_cast<char*>(data) + kGuard, bytes};
+  workspace_ = {static_cast<char*>(data) + workspace_lead_, host.bytes};
   return half().wait(stream_);
 }
 TensorView Mirror::on_device(const TensorView& v) const {
@@ -124,12 +125,12 @@ Status Mirror::download() {
       intact = intact && ((i >= before && i < before + bytes) || image[i] == kGuardByte);
     if (bytes) std::memcpy(r.low, image.data() + before, bytes);
   }
-  if (workspace_.bytes) {
-    std::vector<unsigned char> image(workspace_.bytes + 2 * kGuard);
+  if (workspace_memory_) {
+    std::vector<unsigned char> image(workspace_lead_ + workspace_.bytes + kGuard);
     BARACUDA_TRY(half().copy(stream_, image.data(), workspace_memory_, image.size()));
     BARACUDA_TRY(half().wait(stream_));
     for (size_t i = 0; i < image.size(); ++i)
-      intact = intact && ((i >= kGuard && i < kGuard + workspace_.bytes) || image[i] == kGuardByte);
+      intact = intact && ((i >= workspace_lead_ && i < workspace_lead_ + workspace_.bytes) || image[i] == kGuardByte);
   }
   return intact ? Status() : Status(Code::invalid_problem, "a guard on the device was written");
 }
@@ -146,6 +147,26 @@ Status capture_and_replay(const Stream& stream, const std::function<Status()>& r
   if (s.ok()) s = half().wait(stream);
   half().drop_graph(graph);
   return s;
+}
+
+Status run_mirrored(Mirror& mirror, const Stream& stream, const Workspace& workspace, const std::function<Status()>& run) {
+  BARACUDA_TRY(mirror.add_workspace(workspace));
+  Status s = run();
+  if (s.ok() && capture_wanted()) {
+    BARACUDA_TRY(mirror.reset());
+    s = capture_and_replay(stream, run);
+  }
+  const Status after = mirror.download();  // a refused run writes nothing either
+  return s.ok() ? after : s;
+}
+Status run_on(const AnyPlan& plan, const Stream& stream, Workspace workspace, std::span<const ArgValue> args) {
+  if (stream.device.kind == DeviceKind::cpu) return plan.run(stream, workspace, args);
+  Mirror mirror(stream);
+  for (const ArgValue& a : args) mirror.add(a.tensors);
+  BARACUDA_TRY(mirror.upload());
+  std::vector<ArgValue> there(args.begin(), args.end());
+  for (ArgValue& a : there) a.tensors = mirror.on_device(a.tensors);
+  return run_mirrored(mirror, stream, workspace, [&] { return plan.run(stream, mirror.workspace(), there); });
 }
 
 }  // namespace baracuda::testing

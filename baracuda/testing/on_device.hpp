@@ -6,7 +6,7 @@
 // $BARACUDA_TEST_CAPTURE=1: each run is captured in a graph besides and replayed; allocation nodes fail.
 #include <functional>
 #include <memory>
-#include "baracuda/core/plan.hpp"
+#include "baracuda/core/registry.hpp"
 
 namespace baracuda::testing {
 
@@ -29,7 +29,7 @@ class Mirror {
   Status download();    // waits; invalid_problem when a guard was written
   Status reset();       // the device's memory as upload() left it
   Workspace workspace() const { return workspace_; }
-  Status add_workspace(uint64_t bytes);
+  Status add_workspace(const Workspace& host);  // as many bytes as aligned
 
  private:
   struct Range { char *low, *high; void* device = nullptr; };
@@ -38,27 +38,26 @@ class Mirror {
   std::vector<Range> ranges_;
   std::vector<std::unique_ptr<std::vector<TensorView>>> lists_;
   void* workspace_memory_ = nullptr;
+  uint64_t workspace_lead_ = 0;
   Workspace workspace_;
 };
 // Replays what run queues, from a graph; fails where something in it is no kernel, copy or fill.
 Status capture_and_replay(const Stream& stream, const std::function<Status()>& run);
 bool capture_wanted();
 
-// plan.run with host tensors on the plan's device. CPU: with `workspace`; CUDA: with one of its own, guarded and poisoned.
+// Makes the workspace, runs, again from a graph where that is wanted, and downloads; after upload().
+Status run_mirrored(Mirror& mirror, const Stream& stream, const Workspace& workspace, const std::function<Status()>& run);
+
+// plan.run with host tensors on the plan's device. CUDA: with a workspace of the same size and alignment, guarded and poisoned.
 template <class Op> Status run_on(const Plan<Op>& plan, const Stream& stream, Workspace workspace, const typename Op::Args& args) {
   if (stream.device.kind == DeviceKind::cpu) return plan.run(stream, workspace, args);
   Mirror mirror(stream);
   std::apply([&](const auto&... each) { (mirror.add(args.*each.member), ...); }, Op::Args::args());
   BARACUDA_TRY(mirror.upload());
-  BARACUDA_TRY(mirror.add_workspace(plan.workspace_size()));
   typename Op::Args there = args;
   std::apply([&](const auto&... each) { ((there.*each.member = mirror.on_device(args.*each.member)), ...); }, Op::Args::args());
-  BARACUDA_TRY(plan.run(stream, mirror.workspace(), there));
-  if (capture_wanted()) {
-    BARACUDA_TRY(mirror.reset());
-    BARACUDA_TRY(capture_and_replay(stream, [&] { return plan.run(stream, mirror.workspace(), there); }));
-  }
-  return mirror.download();
+  return run_mirrored(mirror, stream, workspace, [&] { return plan.run(stream, mirror.workspace(), there); });
 }
+Status run_on(const AnyPlan& plan, const Stream& stream, Workspace workspace, std::span<const ArgValue> args);
 
 }  // namespace baracuda::testing
