@@ -17,6 +17,9 @@ set_target_properties(baracuda_shared PROPERTIES EXPORT_NAME baracuda)
 set_target_properties(baracuda_static PROPERTIES EXPORT_NAME static)
 install(TARGETS baracuda_shared baracuda_static EXPORT baracuda
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET baracuda_cuda)  # beside the library, which looks for it there
+  install(TARGETS baracuda_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(TARGET baracuda_cli)
   install(TARGETS baracuda_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

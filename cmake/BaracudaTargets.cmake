@@ -94,6 +94,9 @@ function(baracuda_test name)
   find_package(GTest REQUIRED)
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE baracuda_static baracuda_testing baracuda_flags GTest::gtest_main ${arg_LIBRARIES})
+  if(BARACUDA_WITH_CUDA)
+    set_target_properties(${name} PROPERTIES BUILD_RPATH ${PROJECT_BINARY_DIR}/baracuda)  # where the loader finds the CUDA half
+  endif()
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # oracles are short loops; compile time counts more
   if(BARACUDA_SANITIZE MATCHES undefined)
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)  # of the test's own code; the library keeps it
