@@ -1,22 +1,22 @@
 // dweight[v, c] = sum over the occurrences of v of dy[., c]. Reads each row of dy once; the floor is memory bandwidth. Four
 // packs of columns stay in registers while the occurrences go by. Rows lie anywhere, so that the processor does not guess the next
-// one: they are fetched into the second-level cache, which takes more at once than the first, 8 KiB ahead. 64 occurrences are added in order, then 64 of those
-// sums, then the rest: the error grows with the logarithm of the count, and the order with nothing else.
+// one: they are fetched into the second-level cache, which takes more at once than the first, 8 KiB ahead.
 #include "baracuda/math/twice.hpp"
 #include "baracuda/ops/embedding/embedding_cpu.hpp"
+#include "baracuda/ops/embedding/embedding_math.hpp"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
-constexpr int kGroup = 64;
+using embedding::kGroup;
 
 template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get(const T* p, int count) {
   return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
 }
 template <class A, class G, int N> BARACUDA_HD void put(G* p, Pack<A, N> v, int count, bool accumulate, bool past) {
   if constexpr (sizeof(A) == 8 && sizeof(G) == 4) {
-    for (int i = 0; i < count; ++i) p[i] = G(accumulate ? double(p[i]) + v.lane(i) : v.lane(i));
+    for (int i = 0; i < count; ++i) p[i] = embedding::result<G>(Pack<A, 1>::of(v.lane(i)), accumulate, accumulate ? p[i] : G{});
   } else {
     if (accumulate) v = get<N>(p, count) + v;
     if (count == N && past) store_past<G, N>(p, v);
@@ -31,9 +31,8 @@ template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const Row
   constexpr int kBytes = C * N * int(sizeof(T));
   const int64_t row_bytes = (p.end - p.begin) * int64_t(sizeof(T)), ahead = row_bytes > kFetchAhead / 4 ? 4 : row_bytes < kFetchAhead / 128 ? 128 : kFetchAhead / row_bytes;
   const T* dy = static_cast<const T*>(p.dy) + c;
-  V high[C], middle[C];  // sums of 64 * 64 and of 64
-  for (int k = 0; k < C; ++k) high[k] = middle[k] = -0.0;
-  for (int64_t i = 0, group = 1; i < p.count; i += kGroup, ++group) {
+  embedding::GroupSum<V> sum[C];
+  for (int64_t i = 0; i < p.count; i += kGroup) {
     const int64_t end = p.count - i < kGroup ? p.count : i + kGroup;
     V low[C];
     for (int k = 0; k < C; ++k) low[k] = -0.0;
@@ -43,19 +42,17 @@ template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const Row
         for (int64_t b = 0; b < kBytes; b += 64) __builtin_prefetch(reinterpret_cast<const char*>(dy + p.at[j + ahead]) + b, 0, 2);
       for (int k = 0; k < C; ++k) low[k] = low[k] + get<N>(row + k * N, count);
     }
-    for (int k = 0; k < C; ++k) middle[k] = middle[k] + low[k];
-    if (group % kGroup == 0)
-      for (int k = 0; k < C; ++k) high[k] = high[k] + middle[k], middle[k] = -0.0;
+    for (int k = 0; k < C; ++k) sum[k].add(low[k]);
   }
   G* out = static_cast<G*>(p.out) + c;
   if constexpr (C % 2 == 0 && !(sizeof(Acc<T>) == 8 && sizeof(G) == 4)) {  // whole lines of halves
     for (int k = 0; k < C; k += 2) {
-      V low = high[k] + middle[k], next = high[k + 1] + middle[k + 1];
+      V low = sum[k].sum(), next = sum[k + 1].sum();
       if (p.accumulate) low = load<N>(out + k * N) + low, next = load<N>(out + (k + 1) * N) + next;
       store_twice<G, N>(out + k * N, low, next, p.past);
     }
   } else {
-    for (int k = 0; k < C; ++k) put<Acc<T>, G, N>(out + k * N, high[k] + middle[k], count, p.accumulate, p.past);
+    for (int k = 0; k < C; ++k) put<Acc<T>, G, N>(out + k * N, sum[k].sum(), count, p.accumulate, p.past);
   }
 }
 template <class T, class G> void sum_rows(const RowsSum& p) {

@@ -229,7 +229,28 @@ TEST(Embedding, ContractAndBits) {
       check_contract<EmbeddingBackward>({.dtype = t, .vocabulary = 90, .width = 130, .indices = {3}}, {few_dy, few, dweight});
     }
 }
+TEST(Embedding, SameBitsOnCpuAndCuda) {  // rows that are split, rows of exactly a group and of 64 groups and more
+  if (!on_cuda()) GTEST_SKIP() << "compares CUDA with the CPU";
+  for (DType t : kDTypesHere)
+    for (int64_t width : {3, 72})
+      for (bool f32 : {false, true})
+        for (bool accumulate : {false, true}) {
+          EmbeddingBackwardDescriptor d{.dtype = t, .vocabulary = 700, .width = width, .indices = {9001}, .padding_idx = 9, .accumulate = accumulate};
+          if (f32) d.grad_dtype = DType::f32;
+          Tensor ids = Tensor::integers(DType::i64, d.indices, 1, -2, 702);
+          for (int64_t i = 0; i < 9001; i += 2) ids.set(i, double(i < 64 * 2 ? 11 : i < 200 ? 12 : i % 3 ? 300 : 299));
+          const Tensor dy = Tensor::normal(t, {9001, width}, 2);
+          const DType g = d.grad_dtype.value_or(t);
+          Tensor here = Tensor::normal(g, {700, width}, 3), there = Tensor::normal(g, {700, width}, 3);
+          ASSERT_OK(run_plan<EmbeddingBackward>(d, {dy, ids, there}));
+          const auto plan = EmbeddingBackwardPlan::select(Stream::cpu(), d);
+          GuardedWorkspace workspace(plan->workspace_size());
+          ASSERT_OK(plan->run(Stream::cpu(), workspace.get(), {dy, ids, here}));
+          EXPECT_TRUE(here.same_bits(there)) << describe(d);
+        }
+}
 TEST(Embedding, SameBitsOnEveryInstructionSet) {
+  if (on_cuda()) GTEST_SKIP() << "instruction sets are the CPU's";
   const Isa best = isa();
   for (DType t : kDTypesHere)
     for (bool f32 : {false, true}) {
@@ -269,6 +290,7 @@ TEST(Embedding, RefusesDescriptors) {
 }
 
 TEST(Embedding, LargerThanTheCaches) {
+  if (on_cuda()) GTEST_SKIP() << "stores past the caches are the CPU's";
   for (DType t : {DType::f32, DType::bf16}) {
     const int64_t width = 96, n = t == DType::f32 ? 66000 : 132000;
     Large weight(t, {n, width}), y(t, {n, width}), off(t, {n, width}, 1);

@@ -3,10 +3,12 @@
 #include <cmath>
 #include "baracuda/host/past.hpp"
 #include "baracuda/host/thread_team.hpp"
-#include "baracuda/ops/optim/optim_cpu.hpp"
+#include "baracuda/ops/optim/optim_detail.hpp"
+#include "baracuda/ops/optim/optim_math.hpp"
 
 namespace baracuda {
 namespace {
+using namespace optim_detail;
 
 constexpr int64_t kPieceOfStep = 32768;
 constexpr int64_t kNormParts = 256;
@@ -26,15 +28,10 @@ Status expect_list(std::string_view op, std::string_view role, Tensors list, siz
   }
   return {};
 }
-int64_t count(const TensorView& checked) { return checked.shape.product(0, checked.shape.rank); }
 int64_t elements(Tensors list) {
   int64_t n = 0;
   for (const TensorView& v : list) n += count(v);
   return n;
-}
-Status expect_on(std::string_view op, std::string_view role, Tensors list, const Stream& stream) {
-  if (list.empty() || list[0].device == stream.device) return {};
-  return invalid(op, text(role, " is on ", to_string(list[0].device), ", the stream on ", to_string(stream.device)));
 }
 // Calls f(tensor, first, count) for the stretches of the concatenated list that [begin, end) covers.
 template <class F> void for_stretches(Tensors list, int64_t begin, int64_t end, F f) {
@@ -45,22 +42,6 @@ template <class F> void for_stretches(Tensors list, int64_t begin, int64_t end, 
   }
 }
 
-// b^n by squaring in two words: right to the last bit or nearly, and the same on every machine, which libm's pow is not.
-double power(double b, int64_t n) {
-  double r = 1, r_low = 0, b_low = 0;
-  for (; n > 0; n >>= 1) {
-    auto times = [&](double& x, double& x_low) {  // x *= b
-      const double p = x * b, p_low = std::fma(x, b, -p) + (x * b_low + x_low * b);
-      x = p + p_low, x_low = p_low - (x - p);
-    };
-    if (n & 1) times(r, r_low);
-    double square = b, square_low = b_low;
-    times(square, square_low);
-    b = square, b_low = square_low;
-  }
-  return r;
-}
-
 Status run_adamw(const Launch<AdamW>& l) {
   const AdamW::Args& a = l.args;
   BARACUDA_TRY(expect_on(AdamW::name, "params", a.params, l.stream));
@@ -69,14 +50,7 @@ Status run_adamw(const Launch<AdamW>& l) {
   if (!a.step_tensor.absent()) step = ++*a.step_tensor.as<int64_t>();
   const double lr = a.lr_tensor.absent() ? a.lr : double(*a.lr_tensor.as<float>());
   const double scale = a.grad_scale.absent() ? 1 : double(*a.grad_scale.as<float>());
-  const bool decoupled = l.desc.decoupled;
-  const AdamStep s{l.desc.maximize ? -scale : scale,
-                   decoupled ? 1 - lr * a.weight_decay : 1,
-                   decoupled ? 0 : a.weight_decay,
-                   1 - a.beta1, a.beta2, 1 - a.beta2,
-                   lr / (1 - power(a.beta1, step)),
-                   std::sqrt(1 - power(a.beta2, step)),
-                   a.eps};
+  const AdamStep s = optim::adam_step(settings(l.desc, a), step, lr, scale);
   const auto kernel = BARACUDA_ISA_PICK(optim_kernels).adam[l.desc.dtype][l.desc.grad_dtype];
   const int64_t p_size = int64_t(byte_size(l.desc.dtype)), g_size = int64_t(byte_size(l.desc.grad_dtype)), s_size = int64_t(byte_size(state_dtype(l.desc.dtype)));
   const int64_t total = elements(a.params);
@@ -93,12 +67,6 @@ Status run_adamw(const Launch<AdamW>& l) {
   return {};
 }
 
-double norm_of(const SquareSums& s) {
-  if (!(std::isfinite(s.big) && std::isfinite(s.mid))) return s.big + s.mid;  // inf or NaN
-  if (s.big > 0) return std::sqrt(s.big + s.mid * 0x1p-600 * 0x1p-600) * 0x1p600;
-  if (s.mid > 0) return std::sqrt(s.mid + s.small * 0x1p-600 * 0x1p-600);
-  return std::sqrt(s.small) * 0x1p-600;
-}
 void carve_norm(const GlobalNormDescriptor&, const void*, Carver& c) { c.take<SquareSums>("partial sums", kNormParts); }
 Status run_norm(const Launch<GlobalNorm>& l) {
   const GlobalNorm::Args& a = l.args;
@@ -119,23 +87,27 @@ Status run_norm(const Launch<GlobalNorm>& l) {
   });
   SquareSums sum{};
   for (int64_t p = 0; p < parts; ++p) sum.big += partial[p].big, sum.mid += partial[p].mid, sum.small += partial[p].small;
-  const bool finite = std::isfinite(sum.big) && std::isfinite(sum.mid);
-  const double norm = norm_of(sum);
+  const double norm = optim::norm_of(sum);
   if (a.norm.dtype == DType::f64) *a.norm.as<double>() = norm;
   else *a.norm.as<float>() = float(norm);
-  if (!a.found_inf.absent()) *a.found_inf.as<float>() = finite ? 0 : 1;
+  if (!a.found_inf.absent()) *a.found_inf.as<float>() = optim::finite(sum) ? 0 : 1;
   return {};
 }
 
 Status run_clip(const Launch<ClipScale>& l) {
   const double norm = l.desc.dtype == DType::f64 ? *l.args.norm.as<double>() : double(*l.args.norm.as<float>());
-  const double c = l.desc.max_norm / (norm + 1e-6), scale = c > 1 ? 1 : c;
+  const double scale = optim::clip_scale(norm, l.desc.max_norm);
   if (l.desc.dtype == DType::f64) *l.args.scale.as<double>() = scale;
   else *l.args.scale.as<float>() = float(scale);
   return {};
 }
 
 }  // namespace
+
+Status optim_detail::expect_on(std::string_view op, std::string_view role, Tensors list, const Stream& stream) {
+  if (list.empty() || list[0].device == stream.device) return {};
+  return invalid(op, text(role, " is on ", to_string(list[0].device), ", the stream on ", to_string(stream.device)));
+}
 
 Status AdamW::validate(const Descriptor& d) {
   if (!valid(d.dtype) || !valid(d.grad_dtype)) return invalid(name, "invalid dtype");

@@ -78,8 +78,8 @@ template <class T> void squares_of_floats(const T* x, int64_t n, SquareSums& sum
 // sum in f64; all of it in f64 where f32 may not hold them.
 constexpr int kBlock = 64, kHalfLanes = 16;
 bool squares_fit(const f16*) { return true; }
-bool squares_fit(const bf16* x) {  // the largest is in [2^-40, 2^60): what vanishes beside it is below its last bit
-  constexpr int kMost = (127 + 60) << 7, kLeast = (127 - 40) << 7;
+bool squares_fit(const bf16* x) {
+  constexpr int kMost = optim::kMostMagnitude, kLeast = optim::kLeastMagnitude;
 #if BARACUDA_VECTOR_BYTES == 64
   const __m512i magnitude = _mm512_set1_epi16(0x7fff);
   const __m512i m = _mm512_max_epu16(_mm512_and_si512(_mm512_loadu_si512(x), magnitude), _mm512_and_si512(_mm512_loadu_si512(x + 32), magnitude));
@@ -106,7 +106,7 @@ template <class T> void squares_of_halves(const T* x, int64_t n, SquareSums& sum
     const bool fit = squares_fit(x + i);
     for (int l = 0; l < kHalfLanes; l += N) {
       const auto u = load_apart<N>(x + i + 2 * l), v = load_apart<N>(x + i + 2 * l + 32);
-      if (fit) add(l, fma(v.high, v.high, fma(v.low, v.low, fma(u.high, u.high, u.low * u.low))), [](auto s, auto a) { return a + s; });
+      if (fit) add(l, optim::four_squares(u.low, u.high, v.low, v.high), [](auto s, auto a) { return a + s; });
       else for (auto w : {u.low, u.high, v.low, v.high}) add(l, w, [](auto d, auto a) { return fma(d, d, a); });
     }
   }
@@ -119,7 +119,6 @@ template <class T> void squares(const void* data, int64_t n, SquareSums& sums) {
   if constexpr (kIsHalf<T>) squares_of_halves(static_cast<const T*>(data), n, sums);
   else squares_of_floats<T>(static_cast<const T*>(data), n, sums);
 }
-// f64: beyond 2^500 and below 2^-500 the squares leave the range; such numbers are scaled by 2^-600 and 2^600.
 template <> void squares<double>(const void* data, int64_t n, SquareSums& sums) {
   constexpr int N = kLanes<double>, kParts = 16 / N;
   using D = Pack<double, N>;
@@ -129,19 +128,17 @@ template <> void squares<double>(const void* data, int64_t n, SquareSums& sums) 
   for (int k = 0; k < kParts; ++k) big[k] = mid[k] = small[k] = 0;
   for (int64_t i = 0; i < whole; i += 16)
     for (int k = 0; k < kParts; ++k) {
-      const D d = load<N>(x + i + k * N), a = abs(d);
-      const D b = where(a > 0x1p500, d * 0x1p-600, D(0)), s = where(a < 0x1p-500, d * 0x1p600, D(0));
-      const D m = where(a > 0x1p500, D(0), where(a < 0x1p-500, D(0), d));
-      big[k] = fma(b, b, big[k]), small[k] = fma(s, s, small[k]), mid[k] = fma(m, m, mid[k]);
+      optim::add_square(load<N>(x + i + k * N), big[k], mid[k], small[k]);
     }
   double lane[3][16];
   for (int k = 0; k < kParts; ++k)
     for (int l = 0; l < N; ++l) lane[0][k * N + l] = big[k].lane(l), lane[1][k * N + l] = mid[k].lane(l), lane[2][k * N + l] = small[k].lane(l);
   for (int64_t i = whole; i < n; ++i) {
-    const double d = x[i], a = d < 0 ? -d : d;
-    const int to = a > 0x1p500 ? 0 : a < 0x1p-500 ? 2 : 1;
-    const double e = to == 0 ? d * 0x1p-600 : to == 2 ? d * 0x1p600 : d;
-    lane[to][i - whole] = __builtin_fma(e, e, lane[to][i - whole]);
+    using E = Pack<double, 1>;
+    E sums_of[3];
+    for (int l = 0; l < 3; ++l) sums_of[l] = E::of(lane[l][i - whole]);
+    optim::add_square(E::of(x[i]), sums_of[0], sums_of[1], sums_of[2]);
+    for (int l = 0; l < 3; ++l) lane[l][i - whole] = sums_of[l].v;
   }
   for (auto& l : lane)
     for (int w = 8; w; w /= 2)

@@ -6,6 +6,8 @@
 
 namespace baracuda {
 
+// What a step takes from its plan and its run.
+struct AdamSettings { double beta1, beta2, eps, weight_decay; bool decoupled, maximize; };
 // The constants of one step. keep: 1 - lr weight_decay (decoupled), l2: weight_decay (not decoupled).
 struct AdamStep { double grad_scale, keep, l2, one_minus_beta1, beta2, one_minus_beta2, step_size, root_correction2, eps; };
 struct AdamPiece {

@@ -4,23 +4,24 @@
 #include "baracuda/host/move.hpp"
 #include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
+#include "baracuda/ops/position/position_detail.hpp"
 
 namespace baracuda {
-namespace {
 
-Status make_slopes(const Launch<AlibiSlopes>& l) {
-  const AlibiSlopesDescriptor& d = l.desc;
+float position_detail::slope(const AlibiSlopesDescriptor& d, int64_t h) {
   int64_t power = 1;
   while (power <= d.heads / 2) power *= 2;
-  float* out = l.args.slopes.as<float>();
-  for (int64_t h = 0; h < d.heads; ++h) {
-    const double step = h < power ? double(h + 1) / double(power) : double(2 * (h - power) + 1) / double(2 * power);
-    out[h * l.args.slopes.strides[0]] = float(std::exp2(-d.max_bias * step));
-  }
-  return {};
+  const double step = h < power ? double(h + 1) / double(power) : double(2 * (h - power) + 1) / double(2 * power);
+  return float(std::exp2(-d.max_bias * step));
 }
 
-int64_t value_dim(const KvCacheAppendDescriptor& d) { return d.value_dim.value_or(d.head_dim); }
+namespace {
+using position_detail::value_dim;
+
+Status make_slopes(const Launch<AlibiSlopes>& l) {
+  for (int64_t h = 0; h < l.desc.heads; ++h) l.args.slopes.as<float>()[h * l.args.slopes.strides[0]] = position_detail::slope(l.desc, h);
+  return {};
+}
 int64_t place_of(const KvCacheAppend::Args& a, int64_t b) {
   if (a.lengths.absent()) return a.offset;
   const int64_t at = b * a.lengths.strides[0];

@@ -13,7 +13,7 @@
 // memory as a view). In place: y may be x (same strides).
 // Numerics: angles from the integer position and frequencies of twice f64's length, sine and cosine in f64, used as f32 (f64
 // for f64; halves: their last product in f32); then two roundings, and one to dtype. An angle is off by about |p| 2^-62, so f32 sees it exact for |p| < 2^36.
-// Workspace: a table of sines and cosines of 64 positions per thread.
+// Workspace: a table of sines and cosines of 64 positions per thread; none on CUDA.
 // Guarantee: deterministic, batch invariant: a row depends on its position alone, however the position was given.
 #include <span>
 #include "baracuda/core/plan.hpp"
@@ -109,7 +109,8 @@ using AlibiSlopesPlan = Plan<AlibiSlopes>;
 // k_cache[b, h, at_b + s, :] = k[b, h, s, :], and the same for v: at_b is `offset`, or lengths[b] where lengths are given.
 // k [B, H, S, D], v [B, H, S, Dv], caches [B, H, capacity, D or Dv]; lengths i32 or i64 [B]. The last axis dense, the
 // others of any strides; bits are copied. Tokens that do not fit, at_b < 0 or at_b + S > capacity, refuse the run with
-// invalid_problem before anything is written. Workspace: none.
+// invalid_problem before anything is written; on CUDA, where a run does not wait for lengths, the tokens of such a batch are not
+// written. Workspace: none.
 struct KvCacheAppendDescriptor {
   DType dtype = DType::f32;
   int64_t batch = 0, heads = 0, tokens = 0, capacity = 0, head_dim = 0;

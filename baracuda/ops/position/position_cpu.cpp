@@ -2,14 +2,17 @@
 // stay in the second-level cache while all heads that stand there are turned; with a single row at each position they are made
 // beside it, so that it comes from memory meanwhile.
 #include "baracuda/math/twice.hpp"
-#include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/position/position_cpu.hpp"
+#include "baracuda/ops/position/position_math.hpp"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
 using D = Pack<double, kLanes<double>>;
+using rope::product;
+using rope::Turn;
+using rope::turn_of;
 
 template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get(const T* p, int count) {
   return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
@@ -30,11 +33,9 @@ void sines(const RopeFrequencies& f, double p, double* out) {
   const D position = D::of(p - Raw<double, N>{});
   for (int64_t i = 0; i < f.half; i += N) {
     const int count = width<N>(f.half - i);
-    const D high = get<N>(f.high + i, count), angle = position * high;
-    const D low = fma(position, high, -angle) + position * get<N>(f.low + i, count);
-    const D c = cos(angle), s = sin(angle);
-    put<N>(out + i, c - low * s, count);
-    put<N>(out + f.half + i, s + low * c, count);
+    const Turn<D> t = turn_of(position, get<N>(f.high + i, count), get<N>(f.low + i, count));
+    put<N>(out + i, t.cosine, count);
+    put<N>(out + f.half + i, t.sine, count);
   }
 }
 // Turns a and b of f_i in one: out = a b as complex numbers.
@@ -42,9 +43,9 @@ void multiply(int64_t half, const double* a, const double* b, double* out) {
   constexpr int N = D::kWidth;
   for (int64_t i = 0; i < half; i += N) {
     const int count = width<N>(half - i);
-    const D ca = get<N>(a + i, count), sa = get<N>(a + half + i, count), cb = get<N>(b + i, count), sb = get<N>(b + half + i, count);
-    put<N>(out + i, fma(ca, cb, -(sa * sb)), count);
-    put<N>(out + half + i, fma(sa, cb, ca * sb), count);
+    const Turn<D> t = product<D>({get<N>(a + i, count), get<N>(a + half + i, count)}, {get<N>(b + i, count), get<N>(b + half + i, count)});
+    put<N>(out + i, t.cosine, count);
+    put<N>(out + half + i, t.sine, count);
   }
 }
 // Few sines and more products: a plan is made in microseconds.
@@ -80,18 +81,14 @@ template <class P> const P* group_of(const RopeTable& t, int64_t k) {
   else return group;
 }
 // Cosine and sine at i .. i + N - 1, the product of two turns.
-template <class A, int N> BARACUDA_HD Twice<Pack<A, N>> product(const double* a, const double* b, int64_t half, int64_t i) {
-  if constexpr (sizeof(A) == 4 && N > 1) {
-    const auto low = product<double, N / 2>(a, b, half, i), high = product<double, N / 2>(a, b, half, i + N / 2);
-    return {narrow(low.low, high.low), narrow(low.high, high.high)};
+template <class A, int N, class P> BARACUDA_HD Turn<Pack<A, N>> product_at(const P* a, const P* b, int64_t half, int64_t i) {
+  if constexpr (sizeof(A) < sizeof(P) && N > 1) {
+    const auto low = product_at<P, N / 2>(a, b, half, i), high = product_at<P, N / 2>(a, b, half, i + N / 2);
+    return {narrow(low.cosine, high.cosine), narrow(low.sine, high.sine)};
   } else {
-    const auto ca = load<N>(a + i), sa = load<N>(a + half + i), cb = load<N>(b + i), sb = load<N>(b + half + i);
-    return {convert<A>(fma(ca, cb, -(sa * sb))), convert<A>(fma(sa, cb, ca * sb))};
+    const auto t = product<Pack<P, N>>({load<N>(a + i), load<N>(a + half + i)}, {load<N>(b + i), load<N>(b + half + i)});
+    return {convert<A>(t.cosine), convert<A>(t.sine)};
   }
-}
-template <class A, int N> BARACUDA_HD Twice<Pack<A, N>> product(const float* a, const float* b, int64_t half, int64_t i) {
-  const auto ca = load<N>(a + i), sa = load<N>(a + half + i), cb = load<N>(b + i), sb = load<N>(b + half + i);
-  return {fma(ca, cb, -(sa * sb)), fma(sa, cb, ca * sb)};
 }
 // Cosine and sine of a row at i .. i + W - 1: made where they are wanted, or read.
 template <class A, class P> struct Made {
@@ -99,14 +96,14 @@ template <class A, class P> struct Made {
   int64_t half;
   double sign;
   Made(const RopeTable& t, int64_t k) : group(group_of<P>(t, k)), fine(digit<P>(t.f, t.positions[k] & 15)), half(t.f.half), sign(t.inverse ? -1 : 1) {}
-  template <int W> BARACUDA_HD Twice<Pack<A, W>> at(int64_t i) const {
-    const auto both = product<A, W>(group, fine, half, i);
-    return {both.low, sign * both.high};
+  template <int W> BARACUDA_HD Turn<Pack<A, W>> at(int64_t i) const {
+    const auto turn = product_at<A, W>(group, fine, half, i);
+    return {turn.cosine, sign * turn.sine};
   }
 };
 template <class A> struct Read {
   const A *cosine, *sine;
-  template <int W> BARACUDA_HD Twice<Pack<A, W>> at(int64_t i) const { return {load<W>(cosine + i), load<W>(sine + i)}; }
+  template <int W> BARACUDA_HD Turn<Pack<A, W>> at(int64_t i) const { return {load<W>(cosine + i), load<W>(sine + i)}; }
 };
 template <class A, class P> void table(const RopeTable& t) {
   constexpr int N = kLanes<A>;
@@ -117,8 +114,8 @@ template <class A, class P> void table(const RopeTable& t) {
     auto put = [&](int64_t i, auto width) __attribute__((always_inline)) {
       constexpr int W = decltype(width)::value;
       const auto both = made.template at<W>(i);
-      store<A, W>(out + i, both.low);
-      store<A, W>(out + half + i, both.high);
+      store<A, W>(out + i, both.cosine);
+      store<A, W>(out + half + i, both.sine);
     };
     int64_t i = 0;
     for (; i + N <= half; i += N) put(i, std::integral_constant<int, N>{});
@@ -161,21 +158,20 @@ template <bool kMade, class T> void half_split_rows(const RopeRows& p) {
     T* y = static_cast<T*>(p.y) + r * p.y_pitch;
     const auto turns = turns_of<kMade, T>(p, r);
     auto twice = [&](int64_t i) __attribute__((always_inline)) {
-      const auto a = load<N>(x + i), b = load<N>(x + half + i), d = load<N>(x + i + N), e = load<N>(x + half + i + N);
-      const auto [c, s] = turns.template at<N>(i);
-      const auto [f, g] = turns.template at<N>(i + N);
-      store_twice<T, N>(y + i, fma(a, c, -(b * s)), fma(d, f, -(e * g)), past);
-      store_twice<T, N>(y + half + i, fma(b, c, a * s), fma(e, f, d * g), past);
+      const auto a = product<Pack<A, N>>({load<N>(x + i), load<N>(x + half + i)}, turns.template at<N>(i));
+      const auto b = product<Pack<A, N>>({load<N>(x + i + N), load<N>(x + half + i + N)}, turns.template at<N>(i + N));
+      store_twice<T, N>(y + i, a.cosine, b.cosine, past);
+      store_twice<T, N>(y + half + i, a.sine, b.sine, past);
     };
     auto turn = [&](int64_t i, auto c, auto s, int count) __attribute__((always_inline)) {
       constexpr int W = decltype(c)::kWidth;
-      const auto a = get<W>(x + i, count), b = get<W>(x + half + i, count);
-      put<W>(y + i, fma(a, c, -(b * s)), count, past);
-      put<W>(y + half + i, fma(b, c, a * s), count, past);
+      const auto t = product<Pack<A, W>>({get<W>(x + i, count), get<W>(x + half + i, count)}, {c, s});
+      put<W>(y + i, t.cosine, count, past);
+      put<W>(y + half + i, t.sine, count, past);
     };
     auto turn_whole = [&](int64_t i, auto width) __attribute__((always_inline)) {
       const auto both = turns.template at<decltype(width)::value>(i);
-      turn(i, both.low, both.high, width);
+      turn(i, both.cosine, both.sine, width);
     };
     int64_t i = 0;
     for (; i + 2 * N <= half; i += 2 * N) twice(i);
@@ -198,8 +194,8 @@ template <bool kMade, class T> void interleaved_rows(const RopeRows& p) {
     auto turn = [&](int64_t i, auto width, bool past) __attribute__((always_inline)) {
       constexpr int W = decltype(width)::value;
       const auto [a, b] = load_apart<W>(x + 2 * i);
-      const auto [c, s] = turns.template at<W>(i);
-      store_by_turns<T, W>(y + 2 * i, fma(a, c, -(b * s)), fma(b, c, a * s), past);
+      const auto t = product<Pack<Acc<T>, W>>({a, b}, turns.template at<W>(i));
+      store_by_turns<T, W>(y + 2 * i, t.cosine, t.sine, past);
     };
     int64_t i = 0;
     if constexpr (N > 1)

@@ -79,6 +79,14 @@ TEST(Rope, ShapesAndStrides) {
       for (RopePairing pairing : {RopePairing::half_split, RopePairing::interleaved})
         check_values({.dtype = shape[1] == 3 ? DType::bf16 : DType::f32, .shape = shape, .pairing = pairing, .theta = 500000}, 3, layout);
 }
+TEST(Rope, RestsAndManyPairs) {  // elements behind the pairs, odd numbers of them; more pairs than a launch has frequencies
+  for (DType t : kDTypesHere)
+    for (RopePairing pairing : {RopePairing::half_split, RopePairing::interleaved}) {
+      check_values({.dtype = t, .shape = {2, 3, 5, 37}, .pairing = pairing, .rotary_dim = 16}, 7);
+      check_values({.dtype = t, .shape = {1, 2, 3, 600}, .pairing = pairing, .rotary_dim = 580}, 7);
+      check_values({.dtype = t, .shape = {1, 40, 2, 80}, .pairing = pairing, .rotary_dim = 64}, 7);
+    }
+}
 TEST(Rope, Llama3Scaling) {  // wavelengths on both sides of the blend and in it
   for (DType t : {DType::f32, DType::f64})
     check_values({.dtype = t, .shape = {1, 1, 5, 128}, .theta = 500000, .scaling = RopeScaling::llama3}, 9000);
@@ -194,6 +202,7 @@ TEST(Rope, ContractAndBits) {
   }
 }
 TEST(Rope, SameBitsOnEveryInstructionSet) {
+  if (on_cuda()) GTEST_SKIP() << "instruction sets are the CPU's";
   const Isa best = isa();
   for (DType t : kDTypesHere)
     for (RopePairing pairing : {RopePairing::half_split, RopePairing::interleaved}) {
@@ -267,6 +276,13 @@ TEST(AlibiSlopes, OtherHeadCounts) {
   check_contract<AlibiSlopes>({DType::f32, 5}, {strided});
   check_repeat_bits<AlibiSlopes>({DType::f32, 5}, {strided});
 }
+TEST(AlibiSlopes, SameBitsOnCpuAndCuda) {
+  if (!on_cuda()) GTEST_SKIP() << "compares CUDA with the CPU";
+  Tensor here(DType::f32, {1100}), there(DType::f32, {1100});
+  ASSERT_OK(run_plan<AlibiSlopes>({DType::f32, 1100}, {there}));
+  ASSERT_OK(AlibiSlopesPlan::select(Stream::cpu(), {DType::f32, 1100})->run(Stream::cpu(), Workspace::none(), {here}));
+  EXPECT_TRUE(here.same_bits(there));
+}
 TEST(AlibiSlopes, Refuses) {
   expect_refused(AlibiSlopesPlan::select(Stream::cpu(), {DType::f32, -1}).status(), Code::invalid_problem, {"alibi_slopes", "heads [-1]"});
   expect_refused(AlibiSlopesPlan::select(Stream::cpu(), {DType::f32, 4, 0}).status(), Code::invalid_problem, {"max_bias 0"});
@@ -304,8 +320,14 @@ TEST(KvCacheAppend, FillsToTheLastTokenAndRefusesTheNext) {
   const auto before = k_cache.values();
   for (int64_t offset : {int64_t(3), int64_t(-1), INT64_MAX, INT64_MIN})
     expect_refused(run_plan<KvCacheAppend>(d, {k, k, {}, k_cache, v_cache, offset}), Code::invalid_problem, {"kv_cache_append", "offset", "cache of 4"});
-  expect_refused(run_plan<KvCacheAppend>(d, {k, k, Tensor(DType::i32, {2}, {0, 3}), k_cache, v_cache, 0}), Code::invalid_problem, {"lengths[1] = 3", "cache of 4"});
-  expect_refused(run_plan<KvCacheAppend>(d, {k, k, Tensor(DType::i32, {2}, {-1, 0}), k_cache, v_cache, 0}), Code::invalid_problem, {"lengths[0] = -1"});
+  if (on_cuda()) {  // lengths are on the device: what does not fit is not written
+    for (double length : {-1.0, 3.0, 2147483647.0, -2147483648.0})
+      ASSERT_OK(run_plan<KvCacheAppend>(d, {k, k, Tensor(DType::i32, {2}, {length, length}), k_cache, v_cache, 0}));
+    EXPECT_TRUE(k_cache.guards_intact());
+  } else {
+    expect_refused(run_plan<KvCacheAppend>(d, {k, k, Tensor(DType::i32, {2}, {0, 3}), k_cache, v_cache, 0}), Code::invalid_problem, {"lengths[1] = 3", "cache of 4"});
+    expect_refused(run_plan<KvCacheAppend>(d, {k, k, Tensor(DType::i32, {2}, {-1, 0}), k_cache, v_cache, 0}), Code::invalid_problem, {"lengths[0] = -1"});
+  }
   expect_refused(run_plan<KvCacheAppend>(d, {k, k, Tensor(DType::i32, {2}, {0, 0}), k_cache, v_cache, 1}), Code::invalid_problem, {"offset 1", "lengths are given"});
   expect_refused(run_plan<KvCacheAppend>(d, {k, k, Tensor(DType::f32, {2}, {0, 0}), k_cache, v_cache, 0}), Code::invalid_problem, {"lengths has dtype f32"});
   EXPECT_EQ(k_cache.values(), before);
@@ -324,6 +346,7 @@ TEST(KvCacheAppend, ContractAndBits) {
 }
 
 TEST(Rope, LargerThanTheCaches) {
+  if (on_cuda()) GTEST_SKIP() << "stores past the caches are the CPU's";
   for (DType t : {DType::f32, DType::bf16})
     for (RopePairing pairing : {RopePairing::half_split, RopePairing::interleaved}) {
       const RopeDescriptor d{.dtype = t, .shape = {2, t == DType::f32 ? 16 : 32, 1601, 128}, .pairing = pairing};
@@ -335,6 +358,7 @@ TEST(Rope, LargerThanTheCaches) {
     }
 }
 TEST(KvCacheAppend, LargerThanTheCaches) {
+  if (on_cuda()) GTEST_SKIP() << "stores past the caches are the CPU's";
   const Shape shape{1, 16, 3300, 128}, cache{1, 16, 3301, 128};
   Large x(DType::f32, shape), y(DType::f32, cache), off(DType::f32, cache, 1), v(DType::f32, cache);
   ASSERT_TRUE(past_caches(y, nullptr));

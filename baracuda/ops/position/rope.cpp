@@ -4,12 +4,11 @@
 #include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
 #include "baracuda/ops/position/position.hpp"
-#include "baracuda/ops/position/position_cpu.hpp"
+#include "baracuda/ops/position/position_detail.hpp"
 
 namespace baracuda {
 namespace {
-
-int64_t rotary_dim(const RopeDescriptor& d) { return d.rotary_dim.value_or(d.shape[3]); }
+using position_detail::rotary_dim;
 
 Status validate_common(std::string_view op, const RopeDescriptor& d) {
   BARACUDA_TRY(expect_shape(op, "shape", d.shape));
@@ -66,7 +65,7 @@ long double scaled(const RopeDescriptor& d, long double f) {
   const long double kept = (turns - d.low_freq_factor) / (d.high_freq_factor - d.low_freq_factor);
   return (1 - kept) * f / d.factor + kept * f;
 }
-PlanState make_state(const RopeDescriptor& d) {
+PlanState make_rope_state(const RopeDescriptor& d) {
   auto s = std::make_shared<State>();
   const int64_t rotary = rotary_dim(d), half = rotary / 2;
   // theta^(-2 i / rotary) by the digits of i to base 4: most of the time of making a plan would go into powers.
@@ -85,12 +84,18 @@ PlanState make_state(const RopeDescriptor& d) {
   BARACUDA_ISA_PICK(position_kernels).fill_digits(s->view());
   return s;
 }
-Result<PlanState> prepare(const Stream&, const RopeDescriptor& d, const PlanPreference&) {
+
+}  // namespace
+
+Result<PlanState> position_detail::prepare_rope(const Stream&, const RopeDescriptor& d, const PlanPreference&) {
   auto bits = [](double v) { return __builtin_bit_cast(uint64_t, v); };
   const std::vector<uint64_t> key{kRopeState, uint64_t(rotary_dim(d)), bits(d.theta), uint64_t(d.scaling), bits(d.factor), bits(d.low_freq_factor),
                                   bits(d.high_freq_factor), uint64_t(d.original_context)};
-  return kept_state(key, [&] { return make_state(d); });
+  return kept_state(key, [&] { return make_rope_state(d); });
 }
+RopeFrequencies position_detail::frequencies(const void* state) { return static_cast<const State*>(state)->view(); }
+
+namespace {
 
 // A block is 64 positions of one stretch of batches: its table is made once and used for all of their heads. With a single row at
 // each position it is longer, where enough blocks are left, as only one row of sines is kept.
@@ -109,7 +114,7 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
   const RopeDescriptor& d = l.desc;
   if (d.shape.numel() == 0) return {};
   const int64_t batches = d.shape[0], heads = d.shape[1], length = d.shape[2], n = d.shape[3], half = rotary_dim(d) / 2;
-  const RopeFrequencies frequencies = static_cast<const State*>(l.state)->view();
+  const RopeFrequencies frequencies = position_detail::frequencies(l.state);
   const PositionKernels& kernels = BARACUDA_ISA_PICK(position_kernels);
   const auto rotate = (d.pairing == RopePairing::interleaved ? kernels.interleaved : kernels.half_split)[d.dtype];
   Carver c = l.carver();
@@ -171,7 +176,7 @@ Status Rope::check(const Descriptor& d, const Args& a) {
 }
 std::span<const Kernel<Rope>> Rope::kernels() {
   static constexpr Kernel<Rope> list[] = {
-      {.name = "rope.cpu.block", .launch = launch_all<Rope>(Floating{}, run_forward), .guarantee = guarantee, .carve = carve, .prepare = prepare}};
+      {.name = "rope.cpu.block", .launch = launch_all<Rope>(Floating{}, run_forward), .guarantee = guarantee, .carve = carve, .prepare = position_detail::prepare_rope}};
   return list;
 }
 
@@ -186,7 +191,7 @@ std::span<const Kernel<RopeBackward>> RopeBackward::kernels() {
                                                    .launch = launch_all<RopeBackward>(Floating{}, run_backward),
                                                    .guarantee = guarantee,
                                                    .carve = carve,
-                                                   .prepare = prepare}};
+                                                   .prepare = position_detail::prepare_rope}};
   return list;
 }
 
