@@ -1,18 +1,20 @@
 // baracuda bench: the time of a plan beside that of a copy of as many bytes.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include "baracuda/core/transfer.hpp"
 #include "baracuda/host/timing.hpp"
 #include "baracuda/io/file.hpp"
 #include "cli/chart.hpp"
 #include "cli/command.hpp"
 #include "cli/made_plan.hpp"
+#include "cli/on_device.hpp"
 #include "cli/words.hpp"
 
 namespace baracuda::cli {
 namespace {
 
 struct Options {
-  std::string op, kernel, json, svg;
+  std::string op, device = "cpu", kernel, json, svg;
   double seconds = 0.5;
   int64_t repeats = 5, elements = 1 << 20;
 };
@@ -55,17 +57,31 @@ struct Measured {
   double rate() const { return bytes / median; }
   double spread() const { return (high - low) / 2 / median; }
 };
-// As many runs as make a time that the clock tells well.
-int64_t runs_of_a_sample(auto&& f) {
+// Of n runs, done.
+double seconds_of(const Stream& stream, int64_t n, auto&& f) {
+  return seconds([&] {
+    for (int64_t i = 0; i < n; ++i) f();
+    (void)wait(stream);
+  });
+}
+// As many runs as make a time that the clock tells well, and beside which a device's last wait is short.
+int64_t runs_of_a_sample(const Stream& stream, auto&& f) {
+  const double enough = stream.device.kind == DeviceKind::cpu ? 1e-4 : 2e-3;
   int64_t n = 1;
-  while (seconds([&] { for (int64_t i = 0; i < n; ++i) f(); }) < 1e-4 && n < (1 << 20)) n *= 2;
+  while (seconds_of(stream, n, f) < enough && n < (1 << 20)) n *= 2;
   return n;
 }
-Result<Measured> measure(const OpInfo& op, const Settings& settings, const Options& o) {
+// Two pieces of memory where the stream runs.
+struct CopyPair {
+  Device device;
+  void *from = nullptr, *to = nullptr;
+  ~CopyPair() { deallocate(device, from), deallocate(device, to); }
+};
+Result<Measured> measure(const Stream& stream, const OpInfo& op, const Settings& settings, const Options& o) {
   Shape open{o.elements};  // of tensors in a list; where the op has a shape, that of the whole
   for (const KeyValue& s : settings)
     if (s.key == "shape") BARACUDA_TRY(parse_value(s.key, s.value, open));
-  BARACUDA_TRY_ASSIGN(made, make_plan(op, settings, {.require_kernel = o.kernel}, open));
+  BARACUDA_TRY_ASSIGN(made, make_plan(stream, op, settings, {.require_kernel = o.kernel}, open));
   Measured m;
   m.descriptor = made.plan->descriptor(), m.kernel = made.plan->sku().kernel, m.fields = settings, m.flops = made.plan->flops();
   uint64_t state = 1;
@@ -76,25 +92,35 @@ Result<Measured> measure(const OpInfo& op, const Settings& settings, const Optio
       for (int64_t k = 0; k < v.numel(); ++k) write_value(v, k, next_value(state));
     }
   }
-  ScratchArena scratch;
-  BARACUDA_TRY_ASSIGN(workspace, scratch.get(made.plan->workspace_size()));
   const auto args = made.args();
+  Call call(stream, *made.plan);
+  BARACUDA_TRY(call.take(args));
+  BARACUDA_TRY(call.copies().to_device());
   const int64_t half = std::max<int64_t>(64, int64_t(m.bytes / 2) / 64 * 64);
-  BARACUDA_TRY_ASSIGN(from, io::HostTensor::make(DType::u8, {half}));
-  BARACUDA_TRY_ASSIGN(to, io::HostTensor::make(DType::u8, {half}));
-  const auto copy = [&] { copy_past_caches(from.view().data, to.view().data, half); };
-  const auto run = [&] { (void)made.plan->run(Stream::cpu(), workspace, args); };
-  BARACUDA_TRY(made.plan->run(Stream::cpu(), workspace, args));
-  const int64_t n = runs_of_a_sample(run), copies = runs_of_a_sample(copy);
+  CopyPair pair{stream.device};
+  for (void** p : {&pair.from, &pair.to}) {
+    BARACUDA_TRY_ASSIGN(memory, allocate(stream.device, uint64_t(half)));
+    *p = memory;
+  }
+  const bool on_cpu = stream.device.kind == DeviceKind::cpu;
+  if (on_cpu) std::memset(pair.from, 0, size_t(half)), std::memset(pair.to, 0, size_t(half));
+  const auto copy = [&] {
+    if (on_cpu) copy_past_caches(pair.from, pair.to, half);
+    else (void)baracuda::copy(stream, pair.to, pair.from, uint64_t(half));
+  };
+  const auto run = [&] { (void)call.run(); };
+  BARACUDA_TRY(call.run());
+  BARACUDA_TRY(wait(stream));
+  const int64_t n = runs_of_a_sample(stream, run), copies = runs_of_a_sample(stream, copy);
 
   std::vector<double> own, copy_rates, quotients;
   double total = 0, copy_total = 0;
   while (int64_t(own.size()) < o.repeats || total < o.seconds) {
     if (copy_total <= total) {  // a slow plan has a copy before each run, a fast one before most
-      const double s = seconds([&] { for (int64_t i = 0; i < copies; ++i) copy(); });
+      const double s = seconds_of(stream, copies, copy);
       copy_total += s, copy_rates.push_back(2.0 * double(half * copies) / s);
     }
-    const double s = seconds([&] { for (int64_t i = 0; i < n; ++i) run(); });
+    const double s = seconds_of(stream, n, run);
     total += s, own.push_back(s / double(n)), quotients.push_back(m.bytes * double(n) / s / copy_rates.back());
   }
   m.runs = own.size() * size_t(n);
@@ -104,7 +130,7 @@ Result<Measured> measure(const OpInfo& op, const Settings& settings, const Optio
 }
 
 std::string time_text(double s) { return s < 1e-3 ? fmt::format("{:.4g} us", s * 1e6) : s < 1 ? fmt::format("{:.4g} ms", s * 1e3) : fmt::format("{:.4g} s", s); }
-std::string json_text(const OpInfo& op, const std::vector<Measured>& list) {
+std::string json_text(const Stream& stream, const OpInfo& op, const std::vector<Measured>& list) {
   nlohmann::ordered_json cases = nlohmann::ordered_json::array();
   for (const Measured& m : list) {
     nlohmann::ordered_json fields = nlohmann::ordered_json::object();
@@ -114,12 +140,17 @@ std::string json_text(const OpInfo& op, const std::vector<Measured>& list) {
                      {"of_copy", m.of_copy}});
     if (m.flops > 0) cases.back()["flops"] = m.flops, cases.back()["flops_per_second"] = m.flops / m.median;
   }
-  return nlohmann::ordered_json{{"op", op.name}, {"threads", threads()}, {"cases", cases}}.dump(1) + "\n";
+  nlohmann::ordered_json all{{"op", op.name}};
+  if (stream.device.kind == DeviceKind::cpu) all["threads"] = threads();
+  else all["device"] = place(stream);
+  all["cases"] = cases;
+  return all.dump(1) + "\n";
 }
 
 Status bench(const Options& o, const std::vector<std::string>& rest) {
   BARACUDA_TRY_ASSIGN(op, known_op(o.op));
   BARACUDA_TRY_ASSIGN(words, split_words(rest));
+  BARACUDA_TRY_ASSIGN(stream, stream_on(o.device));
   const std::vector<Sweep> sweeps = sweeps_of(*op, words);
   const std::vector<Settings> cases = cases_of(sweeps);
   const auto label_of = [&](const Settings& settings) {
@@ -130,27 +161,27 @@ Status bench(const Options& o, const std::vector<std::string>& rest) {
   };
   size_t width = 4;
   for (const Settings& settings : cases) {  // what is refused is refused before anything is timed
-    BARACUDA_TRY(op->select(Stream::cpu(), settings, {.require_kernel = o.kernel}).status());
+    BARACUDA_TRY(op->select(stream, settings, {.require_kernel = o.kernel}).status());
     width = std::max(width, label_of(settings).size());
   }
   for (const std::string* path : {&o.json, &o.svg})
     if (!path->empty()) BARACUDA_TRY(io::AtomicFile::create(*path).status());
 
   std::vector<Measured> list;
-  fmt::print("{} with {} threads\n{:<{}}  {:>10}  {:>7}  {:>9}  {:>9}  {:>8}  {:>9}  kernel\n", op->name, threads(), "case", width, "median", "spread", "GB/s", "copy GB/s",
+  fmt::print("{}, {}\n{:<{}}  {:>10}  {:>7}  {:>9}  {:>9}  {:>8}  {:>9}  kernel\n", op->name, place(stream), "case", width, "median", "spread", "GB/s", "copy GB/s",
              "of copy", "GFLOP/s");
   for (const Settings& settings : cases) {
-    BARACUDA_TRY_ASSIGN(m, measure(*op, settings, o));
+    BARACUDA_TRY_ASSIGN(m, measure(stream, *op, settings, o));
     m.label = label_of(settings);
     fmt::print("{:<{}}  {:>10}  {:>6.1f}%  {:>9.3f}  {:>9.3f}  {:>8.3f}  {:>9}  {}\n", m.label, width, time_text(m.median), 100 * m.spread(), m.rate() * 1e-9,
                m.copy_rate * 1e-9, m.of_copy, m.flops > 0 ? fmt::format("{:.2f}", m.flops / m.median * 1e-9) : "-", m.kernel);
     list.push_back(std::move(m));
   }
-  if (!o.json.empty()) BARACUDA_TRY(io::write_text(o.json, json_text(*op, list)));
+  if (!o.json.empty()) BARACUDA_TRY(io::write_text(o.json, json_text(stream, *op, list)));
   if (!o.svg.empty()) {
     std::vector<Bar> bars;
     for (const Measured& m : list) bars.push_back({m.label, m.rate() * 1e-9, m.copy_rate * 1e-9, fmt::format("{}, {:.2f} of copy", time_text(m.median), m.of_copy)});
-    BARACUDA_TRY(io::write_text(o.svg, bar_chart_svg({text("baracuda bench ", op->name), text(list[0].kernel, ", ", threads(), " threads, medians"), "GB/s", "the plan",
+    BARACUDA_TRY(io::write_text(o.svg, bar_chart_svg({text("baracuda bench ", op->name), text(list[0].kernel, ", ", place(stream), ", medians"), "GB/s", "the plan",
                                                       "a copy", bars})));
   }
   return {};
@@ -161,6 +192,7 @@ Status bench(const Options& o, const std::vector<std::string>& rest) {
 std::function<int()> bench_command(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("op", o->op, "the op")->required();
+  add_device(app, o->device);
   app.add_option("--seconds", o->seconds, "least time of a case")->check(at_least(0, "a number of seconds"))->capture_default_str();
   app.add_option("--repeats", o->repeats, "least samples of a case")->check(at_least(1, "a positive number"))->capture_default_str();
   app.add_option("--elements", o->elements, "of a tensor whose shape no field says")->check(at_least(1, "a positive number"))->capture_default_str();
@@ -175,7 +207,8 @@ std::function<int()> bench_command(CLI::App& app) {
              "or reads it again. A copy of as many bytes, half of them read and half written past the caches by the same threads, is timed\n"
              "in turn with the plan: \"of copy\" is the median of the plan's rate over that of the copy just before it. It says little\n"
              "where the tensors stay in the caches, and arithmetic decides where the op tells GFLOP/s. The spread is half the distance of\n"
-             "the quartiles over the median.\n"
+             "the quartiles over the median. With --device cuda runs are queued one behind another and the last is waited for, and the copy\n"
+             "is the driver's.\n"
              "Example: baracuda bench rms_norm --shape 4096,4096 --dtype f32,bf16 --svg rms.svg");
   return [o, &app] {
     const Status s = bench(*o, app.remaining());

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include "baracuda/core/registry.hpp"
 #include "cli/command.hpp"
+#include "cli/on_device.hpp"
 #include "cli/words.hpp"
 
 namespace baracuda::cli {
@@ -29,13 +30,7 @@ Status explain(const Options& o) {
   p.require_batch_invariant = o.batch_invariant;
   p.math = o.tf32 ? MathMode::allow_tf32 : MathMode::strict;
   p.max_workspace = o.max_workspace;
-  Stream stream = Stream::cpu();
-  if (o.device == "cuda") {
-    BARACUDA_TRY_ASSIGN(cuda, Stream::cuda());
-    stream = cuda;
-  } else if (o.device != "cpu") {
-    return {Code::invalid_problem, text("no device '", o.device, "'; they are cpu, cuda")};
-  }
+  BARACUDA_TRY_ASSIGN(stream, stream_on(o.device));
   BARACUDA_TRY_ASSIGN(e, op->explain(stream, settings, p));
   fmt::print("{} {}\n", op->name, e.descriptor);
   if (e.sku.empty()) fmt::print("chosen     none\n");
@@ -55,7 +50,7 @@ std::function<int()> explain_command(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("op", o->op, "the op")->required();
   app.add_option("fields", o->settings, "descriptor fields as field=value, for example shape=4,512 dtype=bf16");
-  app.add_option("--device", o->device, "cpu or cuda");
+  add_device(app, o->device);
   app.add_option("--prefer-backend", o->prefer, "move this backend's kernels to the front");
   app.add_option("--require-backend", o->require, "refuse every other backend");
   app.add_option("--require-kernel", o->kernel, "refuse every other kernel");

@@ -10,9 +10,9 @@ std::vector<ArgValue> MadePlan::args() const {
     if (!views[i].empty()) list.push_back({arguments[i].info.name, views[i], {}});
   return list;
 }
-Result<MadePlan> make_plan(const OpInfo& op, std::span<const KeyValue> settings, const PlanPreference& preference, const Shape& open) {
+Result<MadePlan> make_plan(const Stream& stream, const OpInfo& op, std::span<const KeyValue> settings, const PlanPreference& preference, const Shape& open) {
   MadePlan made;
-  BARACUDA_TRY_ASSIGN(plan, op.select(Stream::cpu(), settings, preference));
+  BARACUDA_TRY_ASSIGN(plan, op.select(stream, settings, preference));
   BARACUDA_TRY_ASSIGN(arguments, plan->arguments());
   made.plan = plan, made.arguments = arguments;
   made.tensors.resize(arguments.size()), made.views.resize(arguments.size());

@@ -1,5 +1,5 @@
 #pragma once
-// A plan with memory for the arguments that it must be given, for commands that make their own values.
+// A plan with host memory for the arguments that it must be given, for commands that make their own values.
 #include "baracuda/core/registry.hpp"
 #include "baracuda/io/npy.hpp"
 
@@ -13,7 +13,7 @@ struct MadePlan {
   std::vector<ArgValue> args() const;
 };
 // Required arguments only, or all of an op that has to write none; a tensor whose shape the descriptor leaves open gets `open`.
-Result<MadePlan> make_plan(const OpInfo& op, std::span<const KeyValue> settings, const PlanPreference& preference, const Shape& open);
+Result<MadePlan> make_plan(const Stream& stream, const OpInfo& op, std::span<const KeyValue> settings, const PlanPreference& preference, const Shape& open);
 
 // The next of a sequence of multiples of 1/128 in [-1, 1), which every floating dtype of 16 bits and more holds exactly.
 double next_value(uint64_t& state);

@@ -1,6 +1,7 @@
 // baracuda run: one op on tensors from files.
 #include <fmt/format.h>
 #include "cli/command.hpp"
+#include "cli/on_device.hpp"
 #include "cli/tensor_files.hpp"
 #include "cli/words.hpp"
 
@@ -29,7 +30,7 @@ Result<const OpInfo*> known_op(const std::string& name) {
 namespace {
 
 struct Options {
-  std::string op;
+  std::string op, device = "cpu";
   std::vector<std::string> outputs;
 };
 struct Slot {  // an argument of the op
@@ -87,7 +88,8 @@ Status run(const Options& o, const std::vector<std::string>& rest) {
   std::vector<KeyValue> all;
   for (const auto& [name, value] : inferred) all.push_back({name, value});
   all.insert(all.end(), settings.begin(), settings.end());  // what is said comes last and counts
-  BARACUDA_TRY_ASSIGN(plan, op->select(Stream::cpu(), all, {}));
+  BARACUDA_TRY_ASSIGN(stream, stream_on(o.device));
+  BARACUDA_TRY_ASSIGN(plan, op->select(stream, all, {}));
   BARACUDA_TRY_ASSIGN(arguments, plan->arguments());
 
   // -o FILE is the first output that has no file; -o NAME=FILE names one.
@@ -120,9 +122,9 @@ Status run(const Options& o, const std::vector<std::string>& rest) {
     args.push_back({s.info.name, s.views, {}});
     if (!s.to.empty()) BARACUDA_TRY(writer.add(s.to, s.info.name, s.views[0]));
   }
-  ScratchArena scratch;
-  BARACUDA_TRY_ASSIGN(workspace, scratch.get(plan->workspace_size()));
-  BARACUDA_TRY(plan->run(Stream::cpu(), workspace, args));
+  Call call(stream, *plan);
+  BARACUDA_TRY(call.take(args));
+  BARACUDA_TRY(call.once());
   BARACUDA_TRY(writer.write());
   fmt::print("{} {}\nkernel {}\n", op->name, plan->descriptor(), plan->sku().kernel);
   for (const Slot& s : slots)
@@ -137,6 +139,7 @@ std::function<int()> run_command(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("op", o->op, "the op")->required();
   app.add_option("-o", o->outputs, "FILE of the first output, or NAME=FILE; .npy or .safetensors")->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_device(app, o->device);
   app.allow_extras();
   app.footer("Behind the op: fields as field=value or --field value; tensors as --ARG FILE.npy or FILE.safetensors:NAME (repeated for a list);\n"
              "numbers as --ARG value. dtype, shape and fields that are an argument's shape or dtype follow from the files.\n"

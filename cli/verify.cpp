@@ -1,16 +1,17 @@
-// baracuda verify: how far an op is from its own f64 (c128) kernel on the same values, in units in the last place.
+// baracuda verify: how far an op is from its own f64 (c128) kernel on the CPU with the same values, in units in the last place.
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 #include "baracuda/math/half.hpp"
 #include "cli/command.hpp"
 #include "cli/made_plan.hpp"
+#include "cli/on_device.hpp"
 #include "cli/words.hpp"
 
 namespace baracuda::cli {
 namespace {
 
-struct Options { std::string op; uint64_t seed = 1; };
+struct Options { std::string op, device = "cpu"; uint64_t seed = 1; };
 
 double read(const TensorView& v, int64_t i) {
   switch (v.dtype) {
@@ -30,10 +31,11 @@ double ulp(DType t, double x) {
 // A dense tensor of complex numbers as twice as many of their parts; others as they are.
 TensorView parts(const TensorView& v) { return is_complex(v.dtype) ? TensorView::dense(v.data, counterpart(v.dtype), {2 * v.numel()}) : v; }
 
-Status run(const MadePlan& made) {
-  ScratchArena scratch;
-  BARACUDA_TRY_ASSIGN(workspace, scratch.get(made.plan->workspace_size()));
-  return made.plan->run(Stream::cpu(), workspace, made.args());
+Status run(const Stream& stream, const MadePlan& made) {
+  const auto args = made.args();
+  Call call(stream, *made.plan);
+  BARACUDA_TRY(call.take(args));
+  return call.once();
 }
 Status compare(const TensorView& of_ours, const TensorView& of_reference, std::string_view arg) {
   const TensorView got = parts(of_ours), want = parts(of_reference);
@@ -69,7 +71,8 @@ Status verify(const Options& o, const std::vector<std::string>& rest) {
   BARACUDA_TRY_ASSIGN(words, split_words(rest));
   std::vector<KeyValue> settings;
   for (const Word& w : words) settings.push_back({w.name, w.value});
-  BARACUDA_TRY_ASSIGN(ours, make_plan(*op, settings, {}, Shape{256}));
+  BARACUDA_TRY_ASSIGN(stream, stream_on(o.device));
+  BARACUDA_TRY_ASSIGN(ours, make_plan(stream, *op, settings, {}, Shape{256}));
   DType dtype = DType::f32;
   for (const FieldInfo& f : op->fields())
     if (f.name == "dtype") BARACUDA_TRY(parse_value(f.name, f.default_value, dtype));
@@ -90,7 +93,7 @@ Status verify(const Options& o, const std::vector<std::string>& rest) {
     if (f.name == "dtype") widened.push_back({f.name, wide});
     else if (is_real(given) || (valid(given) && is_complex(given))) widened.push_back({f.name, is_real(given) ? "f64" : "c128"});
   }
-  Result<MadePlan> reference = make_plan(*op, widened, {}, Shape{256});
+  Result<MadePlan> reference = make_plan(Stream::cpu(), *op, widened, {}, Shape{256});
   if (!reference.ok()) return {reference.status().code(), text("no reference: ", reference.status().message())};
   uint64_t state = o.seed;
   for (size_t i = 0; i < ours.arguments.size(); ++i) {
@@ -105,10 +108,10 @@ Status verify(const Options& o, const std::vector<std::string>& rest) {
       }
     }
   }
-  BARACUDA_TRY(run(ours));
-  BARACUDA_TRY(run(*reference));
-  fmt::print("{} {}\nkernel    {}\nreference {}, the {} kernel of the same op (not an independent one)\n", op->name, ours.plan->descriptor(),
-             ours.plan->sku().kernel, reference->plan->sku().kernel, wide);
+  BARACUDA_TRY(run(stream, ours));
+  BARACUDA_TRY(run(Stream::cpu(), *reference));
+  fmt::print("{} {}\nkernel    {}\nreference {}, the {} kernel of the same op{}\n", op->name, ours.plan->descriptor(),
+             ours.plan->sku().kernel, reference->plan->sku().kernel, wide, stream.device.kind == DeviceKind::cpu ? " (not an independent one)" : " on the CPU, with the same formulas");
   for (size_t i = 0; i < ours.arguments.size(); ++i)
     for (size_t t = 0; t < ours.views[i].size() && written(ours.arguments[i].info.role); ++t)
       BARACUDA_TRY(compare(ours.views[i][t], reference->views[i][t], ours.arguments[i].info.name));
@@ -121,9 +124,10 @@ std::function<int()> verify_command(CLI::App& app) {
   auto o = std::make_shared<Options>();
   app.add_option("op", o->op, "the op")->required();
   app.add_option("--seed", o->seed, "of the values");
+  add_device(app, o->device);
   app.allow_extras();
   app.footer("Behind the op: fields as field=value or --field value. Inputs are multiples of 1/128 in [-1, 1), exact in every dtype (integers: 0 or 1).\n"
-             "The reference is the f64 (of complex numbers the c128) kernel of the same op: it measures rounding, not a formula that is wrong in both. The tests of each family\n"
+             "The reference is the CPU's f64 (of complex numbers c128) kernel of the same op: it measures rounding, not a formula that is wrong in both. The tests of each family\n"
              "compare with loops that share no code with a kernel.\n"
              "Example: baracuda verify unary kind=exp dtype=bf16 shape=1000");
   return [o, &app] {

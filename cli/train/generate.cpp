@@ -1,4 +1,5 @@
 #include "cli/train/generate.hpp"
+#include "baracuda/core/transfer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,14 +9,20 @@ namespace baracuda::cli {
 
 Generator::Generator(const Settings& s, Plans& plans, const Parameters& weights)
     : s_(s), plans_(plans), weights_(weights), arena_(plans.stream().device), cache_(size_t(s.layers)) {
-  arena_.add(token_, DType::i64, {1});
-  arena_.add(cu_q_, DType::i64, {2});
-  arena_.add(cu_k_, DType::i64, {2});
+  arena_.add(inputs_, DType::i64, {5});
   for (TensorView* t : {&stream_, &normed_, &attended_, &branch_}) arena_.add(*t, s.dtype, {1, s.width});
   arena_.add(gate_up_, s.dtype, {1, 2 * s.hidden});
   arena_.add(act_, s.dtype, {1, s.hidden});
   arena_.add(logits_, DType::f32, {1, s.vocabulary});
   for (TensorView& t : cache_) arena_.add(t, s.dtype, {s.context, (s.heads + 2 * s.kv_heads) * s.head_dim()});
+}
+
+Status Generator::allocate() {
+  BARACUDA_TRY(arena_.allocate());
+  on_host_.resize(size_t(s_.vocabulary));
+  const auto part = [&](int64_t first, int64_t count) { return TensorView::dense(inputs_.as<int64_t>() + first, {count}, inputs_.device); };
+  token_ = part(0, 1), cu_q_ = part(1, 2), cu_k_ = part(3, 2);
+  return {};
 }
 
 Status Generator::select() {
@@ -40,9 +47,8 @@ Status Generator::select() {
 
 Status Generator::read(int64_t token, int64_t position) {
   const int64_t d = s_.head_dim(), h = s_.heads, kv = s_.kv_heads;
-  *token_.as<int64_t>() = token;
-  cu_q_.as<int64_t>()[0] = 0, cu_q_.as<int64_t>()[1] = 1;
-  cu_k_.as<int64_t>()[0] = 0, cu_k_.as<int64_t>()[1] = position + 1;
+  given_ = {token, 0, 1, 0, position + 1};
+  BARACUDA_TRY(copy(plans_.stream(), inputs_.data, given_.data(), sizeof given_));
   BARACUDA_TRY(plans_.run(embed_, {token_, weights_.embedding, stream_}));
   for (size_t i = 0; i < cache_.size(); ++i) {
     const LayerParameters& w = weights_.layers[i];
@@ -75,7 +81,9 @@ Status Generator::read(int64_t token, int64_t position) {
     BARACUDA_TRY(plans_.run(down_, {act_, w.down, branch_, {}}));
   }
   BARACUDA_TRY(plans_.run(norm_, {.x = branch_, .weight = weights_.norm, .residual = stream_, .y = normed_, .residual_out = stream_}));
-  return plans_.run(head_, {normed_, weights_.head, logits_, {}});
+  BARACUDA_TRY(plans_.run(head_, {normed_, weights_.head, logits_, {}}));
+  BARACUDA_TRY(copy(plans_.stream(), on_host_.data(), logits_.data, on_host_.size() * sizeof(float)));
+  return wait(plans_.stream());
 }
 
 Status Generator::generate(std::string_view prompt, int64_t count, double temperature, uint64_t seed, std::string& text) {
@@ -87,7 +95,7 @@ Status Generator::generate(std::string_view prompt, int64_t count, double temper
     if (text.size() - begin > size_t(s_.context)) begin = end = text.size() - size_t((s_.context + 1) / 2);
     for (; end < text.size(); ++end) BARACUDA_TRY(read(static_cast<uint8_t>(text[end]), int64_t(end - begin)));
     const double uniform = double(mix(seed, uint64_t(n)) >> 11) * 0x1p-53;
-    text += char(draw({logits_.as<float>(), 256}, temperature, uniform));
+    text += char(draw(logits().first(256), temperature, uniform));
   }
   text.erase(0, prompt.size());
   return {};

@@ -12,14 +12,15 @@ class Generator {
   Generator& operator=(const Generator&) = delete;
   Status select();
   uint64_t bytes() const { return arena_.bytes(); }
-  Status allocate() { return arena_.allocate(); }
+  Status allocate();
 
   // `count` bytes after `prompt` (which must not be empty), drawn from softmax(logits / temperature) over the 256 bytes;
   // temperature 0 takes the likeliest. The draws are a function of seed and position alone.
   Status generate(std::string_view prompt, int64_t count, double temperature, uint64_t seed, std::string& text);
-  // The logits, f32 [vocabulary], after reading `token` at `position`, whose predecessors have been read.
+  // The logits, f32 [vocabulary], after reading `token` at `position`, whose predecessors have been read; they stay until
+  // the next is read.
   Status read(int64_t token, int64_t position);
-  const TensorView& logits() const { return logits_; }
+  std::span<const float> logits() const { return on_host_; }
 
  private:
   Settings s_;
@@ -27,7 +28,11 @@ class Generator {
   const Parameters& weights_;
   Arena arena_;
   std::vector<TensorView> cache_;  // per layer [context, (heads + 2 kv_heads) d]: the rows of the fused product
-  TensorView token_, cu_q_, cu_k_, stream_, normed_, attended_, branch_, gate_up_, act_, logits_;
+  TensorView inputs_;              // i64 [5]: the token, then the first and last of the queries and of the keys
+  TensorView token_, cu_q_, cu_k_; // views of it
+  std::array<int64_t, 5> given_;   // inputs_ on the host
+  std::vector<float> on_host_;     // the logits
+  TensorView stream_, normed_, attended_, branch_, gate_up_, act_, logits_;
   std::optional<EmbeddingPlan> embed_;
   std::optional<RmsNormPlan> norm_;
   std::optional<RopePlan> rope_q_, rope_k_;

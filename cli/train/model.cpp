@@ -1,4 +1,5 @@
 #include "cli/train/model.hpp"
+#include "baracuda/core/transfer.hpp"
 
 namespace baracuda::cli {
 namespace {
@@ -26,7 +27,7 @@ TensorView heads_view(const TensorView& packed, int64_t batch, int64_t context, 
 }
 
 Model::Model(const Settings& s, Plans& plans)
-    : weights(s, s.dtype, kVectors), gradients(s, DType::f32, DType::f32), s_(s), plans_(plans), arena_(plans.stream().device), saved_(size_t(s.layers)) {
+    : weights(s, plans.stream().device, s.dtype, kVectors), gradients(s, plans.stream().device, DType::f32, DType::f32), s_(s), plans_(plans), arena_(plans.stream().device), saved_(size_t(s.layers)) {
   const int64_t n = s.tokens(), packed = (s.heads + 2 * s.kv_heads) * s.head_dim();
   for (Saved& l : saved_) {
     for (TensorView* t : {&l.in, &l.normed, &l.attended, &l.mid, &l.mid_normed}) arena_.add(*t, s.dtype, {n, s.width});
@@ -37,6 +38,7 @@ Model::Model(const Settings& s, Plans& plans)
     arena_.add(l.act, s.dtype, {n, s.hidden});
   }
   for (TensorView* t : {&final_, &final_normed_, &branch_, &dstream_, &dbranch_, &dattended_}) arena_.add(*t, s.dtype, {n, s.width});
+  for (TensorView* t : {&tokens_, &targets_}) arena_.add(*t, DType::i64, {n});
   arena_.add(final_rstd_, DType::f32, {n});
   arena_.add(loss_, DType::f32, {});
   arena_.add(dqkv_, s.dtype, {n, packed});
@@ -104,8 +106,10 @@ TensorView Model::up_of(const TensorView& p) const { return columns(p, s_.hidden
 
 // Everything up to the normalised input of the head. Each half of a layer leaves its result in branch_; the next norm
 // adds it to the residual stream on its way.
-Status Model::hidden(const TensorView& tokens) {
-  BARACUDA_TRY(plans_.run(embed_, {tokens, weights.embedding, saved_[0].in}));
+Status Model::hidden(std::span<const int64_t> tokens, std::span<const int64_t> targets) {
+  BARACUDA_TRY(copy(plans_.stream(), tokens_.data, tokens.data(), tokens.size_bytes()));
+  BARACUDA_TRY(copy(plans_.stream(), targets_.data, targets.data(), targets.size_bytes()));
+  BARACUDA_TRY(plans_.run(embed_, {tokens_, weights.embedding, saved_[0].in}));
   for (size_t i = 0; i < saved_.size(); ++i) {
     const Saved& a = saved_[i];
     const LayerParameters& w = weights.layers[i];
@@ -126,22 +130,23 @@ Status Model::hidden(const TensorView& tokens) {
 }
 
 // The gradients that the loss can already give, of the head and of its input, come with it.
-Status Model::forward(const TensorView& tokens, const TensorView& targets, float& loss) {
-  BARACUDA_TRY(hidden(tokens));
-  BARACUDA_TRY(plans_.run(loss_with_gradients_, {.x = final_normed_, .w = weights.head, .target = targets, .loss = loss_, .dx = dbranch_, .dw = gradients.head}));
-  loss = *loss_.as<float>();
-  return {};
+Status Model::forward(std::span<const int64_t> tokens, std::span<const int64_t> targets) {
+  BARACUDA_TRY(hidden(tokens, targets));
+  return plans_.run(loss_with_gradients_, {.x = final_normed_, .w = weights.head, .target = targets_, .loss = loss_, .dx = dbranch_, .dw = gradients.head});
 }
 
-Status Model::evaluate(const TensorView& tokens, const TensorView& targets, float& loss) {
-  BARACUDA_TRY(hidden(tokens));
-  BARACUDA_TRY(plans_.run(loss_only_, {.x = final_normed_, .w = weights.head, .target = targets, .loss = loss_}));
-  loss = *loss_.as<float>();
-  return {};
+Status Model::evaluate(std::span<const int64_t> tokens, std::span<const int64_t> targets) {
+  BARACUDA_TRY(hidden(tokens, targets));
+  return plans_.run(loss_only_, {.x = final_normed_, .w = weights.head, .target = targets_, .loss = loss_});
+}
+
+Status Model::loss(float& value) const {
+  BARACUDA_TRY(copy(plans_.stream(), &value, loss_.data, sizeof value));
+  return wait(plans_.stream());
 }
 
 // dstream_ is the gradient of the residual stream, from the last layer to the embedding; dbranch_ that of the norms' outputs.
-Status Model::backward(const TensorView& tokens) {
+Status Model::backward() {
   BARACUDA_TRY(plans_.run(norm_backward_, {.dy = dbranch_, .x = final_, .weight = weights.norm, .rstd = final_rstd_, .dx = dstream_, .dweight = gradients.norm}));
   for (size_t i = saved_.size(); i-- > 0;) {
     const Saved& a = saved_[i];
@@ -158,7 +163,7 @@ Status Model::backward(const TensorView& tokens) {
     BARACUDA_TRY(linear_backward(qkv_, dqkv_, a.normed, w.qkv, dbranch_, g.qkv));
     BARACUDA_TRY(plans_.run(norm_backward_, {dbranch_, a.in, w.attention_norm, a.rstd, dstream_, dstream_, g.attention_norm}));
   }
-  return plans_.run(embed_backward_, {dstream_, tokens, gradients.embedding});
+  return plans_.run(embed_backward_, {dstream_, tokens_, gradients.embedding});
 }
 
 }  // namespace baracuda::cli

@@ -30,11 +30,13 @@ class Model {
   uint64_t bytes() const { return arena_.bytes() + weights.bytes() + gradients.bytes(); }
   Status allocate();
 
-  // Mean loss of a batch; targets and tokens i64 [batch * context]. forward also prepares backward, which fills
-  // `gradients` for the batch of the last forward.
-  Status forward(const TensorView& tokens, const TensorView& targets, float& loss);
-  Status backward(const TensorView& tokens);
-  Status evaluate(const TensorView& tokens, const TensorView& targets, float& loss);
+  // Queue work on the stream for a batch of batch * context tokens and targets, which stay as they are until loss() has
+  // returned. forward also prepares backward, which fills `gradients` for the batch of the last forward.
+  Status forward(std::span<const int64_t> tokens, std::span<const int64_t> targets);
+  Status backward();
+  Status evaluate(std::span<const int64_t> tokens, std::span<const int64_t> targets);
+  // The mean loss of the last batch; waits for the stream.
+  Status loss(float& value) const;
 
   Parameters weights, gradients;
 
@@ -44,7 +46,7 @@ class Model {
     TensorView in, normed, rstd, qkv, lse, attended;  // attention half; `in` is the residual stream that enters it
     TensorView mid, mid_normed, mid_rstd, gate_up, act;  // feed-forward half
   };
-  Status hidden(const TensorView& tokens);
+  Status hidden(std::span<const int64_t> tokens, std::span<const int64_t> targets);
   TensorView heads_of(const TensorView& packed, int64_t first, int64_t count) const;
   TensorView q_of(const TensorView& p) const { return heads_of(p, 0, s_.heads); }
   TensorView k_of(const TensorView& p) const { return heads_of(p, s_.heads, s_.kv_heads); }
@@ -56,6 +58,7 @@ class Model {
   Plans& plans_;
   Arena arena_;
   std::vector<Saved> saved_;
+  TensorView tokens_, targets_;
   // The end of the network, and memory that every layer uses in turn.
   TensorView final_, final_normed_, final_rstd_, loss_;
   TensorView branch_;                                // what a half of a layer adds to the residual stream

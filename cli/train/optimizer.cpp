@@ -6,8 +6,8 @@
 namespace baracuda::cli {
 
 Optimizer::Optimizer(const Settings& s, Plans& plans, Model& model)
-    : s_(s), plans_(plans), model_(model), m_(s, DType::f32, DType::f32), v_(s, DType::f32, DType::f32), scalars_(plans.stream().device) {
-  if (s.dtype != DType::f32) masters_.emplace(s, DType::f32, std::nullopt);
+    : s_(s), plans_(plans), model_(model), m_(s, plans.stream().device, DType::f32, DType::f32), v_(s, plans.stream().device, DType::f32, DType::f32), scalars_(plans.stream().device) {
+  if (s.dtype != DType::f32) masters_.emplace(s, plans.stream().device, DType::f32, std::nullopt);
   scalars_.add(norm_, DType::f32, {});
   scalars_.add(scale_, DType::f32, {});
 }

@@ -12,8 +12,8 @@ TensorView rows(const TensorView& m, int64_t first, int64_t count) {
 
 }  // namespace
 
-Parameters::Parameters(const Settings& s, DType matrix_dtype, std::optional<DType> vector_dtype)
-    : layers(size_t(s.layers)), s_(s), with_vectors_(vector_dtype.has_value()) {
+Parameters::Parameters(const Settings& s, Device device, DType matrix_dtype, std::optional<DType> vector_dtype)
+    : layers(size_t(s.layers)), s_(s), with_vectors_(vector_dtype.has_value()), arena_(device) {
   const int64_t d = s.head_dim();
   arena_.add(embedding, matrix_dtype, {s.vocabulary, s.width});
   for (LayerParameters& l : layers) {

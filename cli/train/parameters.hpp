@@ -19,7 +19,7 @@ struct LayerParameters {
 class Parameters {
  public:
   // vector_dtype: of the norm weights; none: matrices only.
-  Parameters(const Settings& s, DType matrix_dtype, std::optional<DType> vector_dtype);
+  Parameters(const Settings& s, Device device, DType matrix_dtype, std::optional<DType> vector_dtype);
   Status allocate();
 
   TensorView embedding, head, norm;  // head is embedding where tied; all valid after allocate()

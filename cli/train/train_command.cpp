@@ -5,6 +5,7 @@
 #include "baracuda/host/thread_team.hpp"
 #include "baracuda/io/file.hpp"
 #include "cli/command.hpp"
+#include "cli/on_device.hpp"
 #include "cli/train/checkpoint.hpp"
 #include "cli/train/trainer.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 
 struct Line {
   TrainOptions options;
-  std::string preset = "tiny", device = "cpu";
+  std::string preset = "tiny";
   CLI::Option *preset_option = nullptr, *checkpoint_option = nullptr;
   std::vector<std::pair<std::string_view, std::string>> settings;  // field and text, as given
 };
@@ -91,7 +92,7 @@ std::function<int()> train_command(CLI::App& app) {
   app.add_option("--stop-after", o.stop_after, "save and stop after this step, as Ctrl-C does; 0: run to the end")->capture_default_str();
   app.add_option("--save-init", o.save_init, "write the first weights, in f32");
   app.add_option("--save-gradients", o.save_gradients, "write the gradients of the first step");
-  app.add_option("--device", line->device, "cpu")->check(CLI::IsMember({"cpu"}))->capture_default_str();
+  add_device(app, o.device);
   for_each_field<Settings>([&](const auto& f) {
     app.add_option_function<std::string>(
            option_of(f.name), [line, field = f.name](const std::string& value) { line->settings.emplace_back(field, value); }, std::string(f.help))

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <fstream>
+#include "cli/on_device.hpp"
 #include "cli/progress.hpp"
 #include "cli/train/checkpoint.hpp"
 #include "cli/train/data.hpp"
@@ -53,9 +54,24 @@ std::string size(uint64_t bytes) {
   return bytes >= uint64_t(1) << 30 ? fmt::format("{:.1f} GiB", double(bytes) / double(1 << 30)) : fmt::format("{:.1f} MiB", double(bytes) / double(1 << 20));
 }
 
+// Tensors of the run as files take them.
+struct OnHost {
+  explicit OnHost(const Stream& stream) : copies(stream) {}
+  Status make(std::vector<io::NamedTensor> list) {
+    for (io::NamedTensor& t : list) {
+      BARACUDA_TRY_ASSIGN(host, copies.of(t.tensor));
+      t.tensor = host;
+    }
+    tensors = std::move(list);
+    return {};
+  }
+  Copies copies;
+  std::vector<io::NamedTensor> tensors;
+};
+
 class Run {
  public:
-  explicit Run(const TrainOptions& options) : o_(options) {}
+  Run(const TrainOptions& options, const Stream& stream) : o_(options), stream_(stream), plans_(stream), sampling_(stream) {}
   Status prepare();
   Status loop(bool& interrupted);
   Status sample();
@@ -64,12 +80,14 @@ class Run {
  private:
   Status measure_held_out();
   Status save();
+  Status save_list(const std::string& path, std::vector<io::NamedTensor> list) const;
   std::string model_line() const;
 
   const TrainOptions& o_;
+  Stream stream_;
   RunState state_;
   Corpus corpus_;
-  Plans plans_{Stream::cpu()}, sampling_{Stream::cpu()};
+  Plans plans_, sampling_;
   std::optional<Windows> windows_;
   std::optional<Model> model_;
   std::optional<Optimizer> optimizer_;
@@ -121,21 +139,36 @@ Status Run::prepare() {
     BARACUDA_TRY(generator_->select());
     bytes += generator_->bytes() + sampling_.workspace_bytes();
   }
-  if (const uint64_t available = available_memory(); available && bytes > available)
-    return {Code::out_of_memory, fmt::format("this model and batch take {}, {} are free: choose a smaller preset, batch or context", size(bytes), size(available))};
+  const auto too_large = [&](const std::string& free) {
+    return Status(Code::out_of_memory, fmt::format("this model and batch take {}, {} free: choose a smaller preset, batch or context", size(bytes), free));
+  };
+  const bool on_cpu = stream_.device.kind == DeviceKind::cpu;
+  if (const uint64_t available = on_cpu ? available_memory() : 0; available && bytes > available) return too_large(size(available) + " are");
   tokens_.resize(size_t(s.tokens()));
   targets_.resize(size_t(s.tokens()));
-  BARACUDA_TRY(model_->allocate());
-  BARACUDA_TRY(optimizer_->allocate());
-  if (generator_) BARACUDA_TRY(generator_->allocate());
-  BARACUDA_TRY(sampling_.allocate());
-  BARACUDA_TRY(from ? from->read(optimizer_->state()) : optimizer_->initialise());
-  BARACUDA_TRY(plans_.allocate());
-  if (!o_.save_init.empty()) BARACUDA_TRY(save_tensors(o_.save_init, s, optimizer_->full_weights()));
+  const Status allocated = [&]() -> Status {
+    BARACUDA_TRY(model_->allocate());
+    BARACUDA_TRY(optimizer_->allocate());
+    if (generator_) BARACUDA_TRY(generator_->allocate());
+    BARACUDA_TRY(sampling_.allocate());
+    return plans_.allocate();
+  }();
+  if (allocated.code() == Code::out_of_memory && !on_cpu) return too_large("not as much of " + to_string(stream_.device) + " is");
+  BARACUDA_TRY(allocated);
+  if (from) {
+    OnHost state(stream_);
+    BARACUDA_TRY(state.make(optimizer_->state()));
+    BARACUDA_TRY(from->read(state.tensors));
+    BARACUDA_TRY(state.copies.to_device());
+  } else {
+    BARACUDA_TRY(optimizer_->initialise());
+    BARACUDA_TRY(plans_.allocate());
+  }
+  if (!o_.save_init.empty()) BARACUDA_TRY(save_list(o_.save_init, optimizer_->full_weights()));
 
   fmt::print("model: {}\n", model_line());
   fmt::print("text: {}, {} bytes to train on, {} held out\n", text_path, corpus_.train().size(), corpus_.held_out().size());
-  fmt::print("run: {} steps of {} tokens, {} thread{}, {} of memory\n", s.steps, s.tokens(), threads(), threads() == 1 ? "" : "s", size(bytes));
+  fmt::print("run: {} steps of {} tokens, {}, {} of memory\n", s.steps, s.tokens(), place(stream_), size(bytes));
   if (from) fmt::print("resumed from {} after step {}\n", o_.resume, state_.step);
   fflush(stdout);
   return {};
@@ -159,15 +192,28 @@ Status Run::measure_held_out() {
       targets_[size_t(i)] = text[size_t(first * s.context + i + 1)];
     }
     float loss = 0;
-    BARACUDA_TRY(model_->evaluate(TensorView::dense(tokens_.data(), {s.tokens()}), TensorView::dense(targets_.data(), {s.tokens()}), loss));
+    BARACUDA_TRY(model_->evaluate(tokens_, targets_));
+    BARACUDA_TRY(model_->loss(loss));
     sum += double(loss) * double(rows);
   }
   state_.held_out.push_back({double(state_.step), sum / double(windows)});
   return {};
 }
 
+Status Run::save_list(const std::string& path, std::vector<io::NamedTensor> list) const {
+  OnHost host(stream_);
+  BARACUDA_TRY(host.make(std::move(list)));
+  BARACUDA_TRY(host.copies.to_host());
+  return save_tensors(path, state_.settings, host.tensors);
+}
+
 Status Run::save() {
-  if (!o_.checkpoint.empty()) BARACUDA_TRY(save_checkpoint(o_.checkpoint, state_, optimizer_->state()));
+  if (!o_.checkpoint.empty()) {
+    OnHost host(stream_);
+    BARACUDA_TRY(host.make(optimizer_->state()));
+    BARACUDA_TRY(host.copies.to_host());
+    BARACUDA_TRY(save_checkpoint(o_.checkpoint, state_, host.tensors));
+  }
   if (!o_.svg.empty()) {
     LossChart chart{"Training loss", model_line() + ", " + state_.text_path, "loss (nats per byte)", state_.losses, state_.held_out};
     BARACUDA_TRY(io::write_text(o_.svg, loss_chart_svg(chart)));
@@ -178,7 +224,6 @@ Status Run::save() {
 Status Run::loop(bool& interrupted) {
   const Settings& s = state_.settings;
   const StopSignals signals;
-  const TensorView tokens = TensorView::dense(tokens_.data(), {s.tokens()}), targets = TensorView::dense(targets_.data(), {s.tokens()});
   const int64_t last = o_.stop_after > 0 ? std::min(o_.stop_after, s.steps) : s.steps, held_out_every = std::max<int64_t>(1, s.steps / 10);
   const int64_t first = state_.step;
   state_.losses.reserve(size_t(s.steps));
@@ -188,15 +233,16 @@ Status Run::loop(bool& interrupted) {
     const int64_t step = state_.step + 1;
     windows_->fill(step, s.batch, tokens_, targets_);
     float loss = 0;
-    BARACUDA_TRY(model_->forward(tokens, targets, loss));
+    BARACUDA_TRY(model_->forward(tokens_, targets_));
+    BARACUDA_TRY(model_->backward());
+    BARACUDA_TRY(optimizer_->step(step));
+    BARACUDA_TRY(model_->loss(loss));  // the one wait of a step
     if (!std::isfinite(loss)) {
       progress.finish();
       return {Code::invalid_problem, fmt::format("the loss of step {} is {}: a smaller --lr or another --seed may help; {}", step, loss,
                                                  o_.checkpoint.empty() || saved == first ? "nothing was saved" : fmt::format("{} holds step {}", o_.checkpoint, saved))};
     }
-    BARACUDA_TRY(model_->backward(tokens));
-    if (step == first + 1 && !o_.save_gradients.empty()) BARACUDA_TRY(save_tensors(o_.save_gradients, s, model_->gradients.named("")));
-    BARACUDA_TRY(optimizer_->step(step));
+    if (step == first + 1 && !o_.save_gradients.empty()) BARACUDA_TRY(save_list(o_.save_gradients, model_->gradients.named("")));
     state_.step = step;
     state_.losses.push_back(loss);
     progress.step(step, loss);
@@ -234,7 +280,9 @@ void Run::report() const {
   for (const Plans* list : {&plans_, &sampling_})
     for (const Plans::Entry& e : list->entries()) plans += e.count, deterministic += e.deterministic ? e.count : 0;
   fmt::print("\n{} plans ran, {} of them deterministic{}\n", plans, deterministic,
-             plans == deterministic ? ": every run on this machine gives the same bits, with any number of threads" : "");
+             plans != deterministic                           ? ""
+             : stream_.device.kind == DeviceKind::cpu ? ": every run on this machine gives the same bits, with any number of threads"
+                                                      : ": every run on this device gives the same bits");
   const auto list = [](const char* title, const Plans& of) {
     fmt::print("{}\n", title);
     for (const Plans::Entry& e : of.entries()) fmt::print("  {:<42} {:<4} {:>3}x  {}\n", e.kernel, e.dtype, e.count, e.guarantee);
@@ -246,8 +294,9 @@ void Run::report() const {
 }  // namespace
 
 Status train(const TrainOptions& options, bool& interrupted) {
-  Run run(options);
   interrupted = false;
+  BARACUDA_TRY_ASSIGN(stream, stream_on(options.device));
+  Run run(options, stream);
   BARACUDA_TRY(run.prepare());
   BARACUDA_TRY(run.loop(interrupted));
   if (interrupted) return {};

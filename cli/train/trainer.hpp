@@ -16,6 +16,7 @@ struct TrainOptions {
   int64_t sample = 0;                // bytes of text to generate at the end
   double temperature = 0.8;
   int threads = 0;                   // 0: all processors
+  std::string device = "cpu";
 };
 
 // Prints progress and report on stdout. `interrupted` is set where a signal ended the run, after saving.
