@@ -20,22 +20,28 @@ from gpu_cases import CASES, DEVICE
 REPEATS = 100
 
 
-def timed(f, inner=10, rounds=15):
-    """Median seconds of one f(), from a graph of `inner` of them."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            f()
+def timed(f, inner=10, rounds=15, eager=False):
+    """Median seconds of one f(), from a graph of `inner` of them, or launched one by one. On the current stream, which main() has made:
+    a graph takes what runs on the stream that it is captured on, and autograd's backward runs where the forward ran."""
+    for _ in range(3):
+        f()
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
+
+    def several():
         for _ in range(inner):
             f()
+
+    go = several
+    if not eager:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+            several()
+        go = graph.replay
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     times = []
     for _ in range(rounds):
         begin.record()
-        graph.replay()
+        go()
         end.record()
         end.synchronize()
         times.append(begin.elapsed_time(end) / inner / 1e3)
@@ -77,6 +83,7 @@ def main():
         if not a.names or file.stem.removeprefix("gpu_cases_") in a.names:
             importlib.import_module(file.stem)
     library = Library(a.library)
+    torch.cuda.set_stream(torch.cuda.Stream())
     card = torch.cuda.get_device_name(0)
     floor = copy_bandwidth()
     rates = {d: matrix_rate(d) for d in (torch.bfloat16, torch.float16, torch.float32)}
@@ -117,7 +124,7 @@ def main():
                 run()
                 same = same and all(bool((t.view(torch.uint8) == first[k]).all()) for k, t in written.items())
             seconds = timed(run)
-            theirs = timed(c["torch"]) if c["torch"] else None
+            theirs = timed(c["torch"], eager=c.get("eager", False)) if c["torch"] else None
             ok = worst <= limit and same
             bad += not ok
             # The floor: what the bytes need at the copy's bandwidth, or the products at torch's rate for the dtype.

@@ -92,7 +92,17 @@ std::optional<std::vector<Drawn>> draw_arguments(const AnyPlan& plan, Random& r,
     if (d.given && !d.allocate(r, rules.most_elements)) return {};
     drawn.push_back(std::move(d));
   }
-  auto status = [&] { return plan.can_implement(values(drawn)); };
+  // Memory of the host that the plan takes for its device's: nothing is run here.
+  const auto lie = [&](Device device) {
+    for (Drawn& d : drawn)
+      for (TensorView& v : d.views) v.device = device;
+  };
+  auto status = [&] {
+    lie(plan.device());
+    const Status s = plan.can_implement(values(drawn));
+    lie({});
+    return s;
+  };
   Status s = status();
   // Not every op takes such strides, nor every optional argument without another.
   for (Drawn& d : drawn)
