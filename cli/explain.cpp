@@ -40,7 +40,7 @@ Status explain(const Options& o) {
   }
   fmt::print("kernels\n");
   for (const RowVerdict& r : e.rows) fmt::print("  {:<38} {}\n", r.kernel, r.reason.empty() ? "chosen" : r.reason);
-  if (e.sku.empty()) return {Code::unsupported, text(o.op, ": every kernel refused")};
+  if (e.sku.empty()) return {Code::unsupported, text(o.op, e.rows.empty() ? text(": no kernel for ", name(stream.device.kind)) : ": every kernel refused")};
   return {};
 }
 

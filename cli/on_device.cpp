@@ -1,38 +1,19 @@
 #include "cli/on_device.hpp"
-#include <charconv>
 #include "baracuda/core/text.hpp"
 #include "baracuda/core/transfer.hpp"
 #include "baracuda/host/thread_team.hpp"
 
 namespace baracuda::cli {
-namespace {
-
-constexpr std::string_view kCuda = "cuda";
-
-// -1: the CPU; -2: no device.
-int device_number(std::string_view word) {
-  if (word == "cpu") return -1;
-  if (word == kCuda) return 0;
-  int n = -2;
-  if (!word.starts_with(kCuda) || word.size() < kCuda.size() + 2 || word[kCuda.size()] != ':') return -2;
-  const char *begin = word.data() + kCuda.size() + 1, *end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(begin, end, n);
-  return error == std::errc() && stop == end && n >= 0 ? n : -2;
-}
-std::string no_device(std::string_view word) { return text("no device '", word, "'; they are cpu, cuda and cuda:N"); }
-
-}  // namespace
 
 CLI::Option* add_device(CLI::App& app, std::string& device) {
   return app.add_option("--device", device, "cpu, cuda or cuda:N")
-      ->check(CLI::Validator([](std::string& word) { return device_number(word) < -1 ? no_device(word) : std::string(); }, ""))
+      ->check(CLI::Validator([](std::string& word) { return parse_device(word).status().message(); }, ""))
       ->default_str("cpu");
 }
 Result<Stream> stream_on(std::string_view device) {
-  const int n = device_number(device);
-  if (n < -1) return Status(Code::invalid_problem, no_device(device));
-  if (n < 0) return Stream::cpu();
-  return Stream::cuda(nullptr, n);
+  BARACUDA_TRY_ASSIGN(d, parse_device(device));
+  if (d.kind == DeviceKind::cpu) return Stream::cpu();
+  return Stream::cuda(nullptr, d.index);
 }
 std::string place(const Stream& stream) {
   if (stream.device.kind == DeviceKind::cuda) return text(to_string(stream.device), " (sm_", stream.arch, ")");

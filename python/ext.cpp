@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include "baracuda/core/registry.hpp"
+#include "baracuda/core/transfer.hpp"
 #include "baracuda/host/thread_team.hpp"
 #include "baracuda/io/ops_json.hpp"
 #include "baracuda_version.hpp"
@@ -101,18 +102,19 @@ class PyPlan {
     for (const auto& [key, value] : fields) settings.push_back({key, value});
     PlanPreference preference;
     for (const auto& [key, value] : preferences) check(set_preference(preference, key, value));
-    if (device == "cuda") {
-      auto cuda = Stream::cuda();
+    const auto where = parse_device(device);
+    check(where.status());
+    if (where->kind == DeviceKind::cuda) {
+      const auto cuda = Stream::cuda(nullptr, where->index);
       check(cuda.status());
       stream_ = *cuda;
-    } else if (device != "cpu") {
-      raise({Code::invalid_problem, text("no device '", device, "'; they are cpu, cuda")});
     }
     auto made = info->select(stream_, settings, preference);
     check(made.status());
     plan_ = *made;
     for (ArgInfo& a : plan_->args()) roles_[std::string(a.name)] = a;
   }
+  std::string device() const { return to_string(plan_->device()); }
   std::string op() const { return std::string(plan_->sku().op); }
   std::string kernel() const { return std::string(plan_->sku().kernel); }
   std::string sku() const { return to_string(plan_->sku()); }
@@ -147,16 +149,19 @@ class PyPlan {
     Call call = gather(args);
     check(plan_->can_implement(call.values));
   }
-  void run(const nb::dict& args) const {
+  // CUDA: queued on the cudaStream_t `handle`, with scratch of workspace_size() bytes at `scratch`; 0: this thread's own, which
+  // serves one stream.
+  void run(const nb::dict& args, uintptr_t handle, uintptr_t scratch) const {
     Call call = gather(args);
     Status s;
     {
       nb::gil_scoped_release release;
-      thread_local ScratchArena arena;
-      if (const uint64_t bytes = plan_->workspace_size(); stream_.device.kind == DeviceKind::cuda && bytes > 0)
-        s = {Code::unsupported, text(op(), ": a workspace on ", to_string(stream_.device), " is not made by this call")};
-      else if (auto workspace = arena.get(bytes); workspace.ok()) s = plan_->run(stream_, *workspace, call.values);
-      else s = workspace.status();
+      thread_local std::map<std::pair<DeviceKind, int>, ScratchArena> arenas;
+      Stream stream = stream_;
+      stream.handle = reinterpret_cast<void*>(handle);
+      Result<Workspace> workspace = Workspace{reinterpret_cast<void*>(scratch), plan_->workspace_size()};
+      if (!scratch) workspace = arenas.try_emplace({stream.device.kind, stream.device.index}, stream.device).first->second.get(workspace->bytes);
+      s = workspace.ok() ? plan_->run(stream, *workspace, call.values) : workspace.status();
     }
     check(s);
   }
@@ -236,9 +241,9 @@ std::map<std::string, std::string> infer(const std::string& op, const std::vecto
   for (const auto& [field, value] : infer_fields(*info, args)) found.emplace(field, value);
   return found;
 }
-std::pair<std::string, std::vector<int64_t>> describe_tensor(const nb::object& object, const std::string& arg) {
+std::tuple<std::string, std::vector<int64_t>, std::string> describe_tensor(const nb::object& object, const std::string& arg) {
   const Held h = hold(arg, object, false);
-  return {std::string(name(h.view.dtype)), std::vector<int64_t>(h.view.shape.dim, h.view.shape.dim + h.view.shape.rank)};
+  return {std::string(name(h.view.dtype)), std::vector<int64_t>(h.view.shape.dim, h.view.shape.dim + h.view.shape.rank), to_string(h.view.device)};
 }
 
 }  // namespace
@@ -256,6 +261,7 @@ NB_MODULE(_baracuda, m) {
   m.def("infer", infer);
   nb::class_<PyPlan>(m, "Plan")
       .def(nb::init<const std::string&, const Settings&, const Settings&, const std::string&>())
+      .def_prop_ro("device", &PyPlan::device)
       .def_prop_ro("op", &PyPlan::op)
       .def_prop_ro("kernel", &PyPlan::kernel)
       .def_prop_ro("sku", &PyPlan::sku)
@@ -267,5 +273,5 @@ NB_MODULE(_baracuda, m) {
       .def_prop_ro("workspace_items", &PyPlan::workspace_items)
       .def("arguments", &PyPlan::arguments)
       .def("can_implement", &PyPlan::can_implement)
-      .def("run", &PyPlan::run);
+      .def("run", &PyPlan::run, nb::arg("args"), nb::arg("stream") = 0, nb::arg("scratch") = 0);
 }

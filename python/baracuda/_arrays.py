@@ -42,7 +42,10 @@ def exported(array):
     elif framework(array) == "torch":
         if array.is_conj() or array.is_neg():  # bits of a view that DLPack has no word for
             return array.detach().resolve_conj().resolve_neg()
-        return array.detach() if array.requires_grad else array
+        array = array.detach() if array.requires_grad else array
+        if array.is_cuda:  # as it lies: __dlpack__ would have the default stream wait
+            import torch
+            return torch.utils.dlpack.to_dlpack(array)
     return array
 
 
@@ -55,17 +58,29 @@ def writable(array):
 
 
 def describe(array, name):
-    """(dtype, shape); a refusal names the array so."""
-    dtype, shape = _baracuda.describe_tensor(exported(array), name)
-    return dtype, tuple(shape)
+    """(dtype, shape, device); a refusal names the array so."""
+    dtype, shape, device = _baracuda.describe_tensor(exported(array), name)
+    return dtype, tuple(shape), device
 
 
-def make(like, dtype, shape):
+def queue(device, scratch):
+    """Where a call on a CUDA device goes: a stream's handle and so many bytes of scratch, as a pointer and what keeps them. Torch's
+    current stream and memory in its order; without torch the default stream, and memory of the extension's."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return 0, 0, None
+    memory = torch.empty(scratch, dtype=torch.uint8, device=device) if scratch else None
+    return torch.cuda.current_stream(device).cuda_stream, memory.data_ptr() if scratch else 0, memory
+
+
+def make(like, dtype, shape, device):
     """A zeroed tensor for the framework `like`: (what the extension writes, function that makes the user's tensor of it)."""
     if like == "torch":
         import torch
-        t = torch.zeros(shape, dtype=getattr(torch, NUMPY[dtype]))
+        t = torch.zeros(shape, dtype=getattr(torch, NUMPY[dtype]), device=device)
         return t, lambda: t
+    if device != "cpu":
+        raise TypeError(f"outputs on {device} are made as torch's tensors alone; give others by their names")
     if like == "jax":
         import jax
         memory = _baracuda.empty(dtype, list(shape))

@@ -45,7 +45,7 @@ class Plan:
     """Plan("rms_norm", dtype="f32", shape=(4, 512)): checks everything once and picks a kernel.
 
     preference: a dict of prefer_backend, require_backend, require_kernel, allow_nondeterministic, require_batch_invariant,
-    allow_tf32, max_workspace. Plans are immutable and may be run from many threads at once.
+    allow_tf32, max_workspace. device: "cpu", "cuda" or "cuda:N". Plans are immutable and may be run from many threads at once.
     """
 
     __slots__ = ("_plan", "_arguments")
@@ -56,6 +56,7 @@ class Plan:
         self._plan = _baracuda.Plan(op, settings, wishes, device)
         self._arguments = None
 
+    device = property(lambda self: self._plan.device)
     op = property(lambda self: self._plan.op)
     kernel = property(lambda self: self._plan.kernel)
     sku = property(lambda self: self._plan.sku)
@@ -90,8 +91,13 @@ class Plan:
         self._plan.can_implement(self._exported(args))
 
     def run(self, **args):
-        """Runs on the caller's tensors, where they lie: numpy, torch, anything with __dlpack__. Releases the GIL."""
-        self._plan.run(self._exported(args))
+        """Runs on the caller's tensors, where they lie: numpy, torch, anything with __dlpack__. Releases the GIL. On CUDA it queues
+        on torch's current stream, without torch on the default stream."""
+        if self.device == "cpu":
+            self._plan.run(self._exported(args))
+        else:
+            stream, scratch, _keep = _arrays.queue(self.device, self.workspace_size)
+            self._plan.run(self._exported(args), stream, scratch)
 
     def __call__(self, like="numpy", **args):
         """Like run, but makes the outputs that are not given and returns them: one, or a tuple in the op's order.
@@ -110,7 +116,7 @@ class Plan:
             if wanted is True or (wanted is None and a.presence == "required"):
                 if a.presence == "unused":
                     raise InvalidProblem(f"{self.op}: {a.name} is not an output of this plan", "invalid_problem")
-                array, finish = _arrays.make(like, a.dtype, a.shape)
+                array, finish = _arrays.make(like, a.dtype, a.shape, self.device)
                 args[a.name] = array
                 made.append(finish)
             elif wanted is not None and wanted is not False:

@@ -2,7 +2,7 @@
 
 Made from the library's registry. Inputs come first, in the op's order; fields, optional inputs and numbers are keywords,
 as `baracuda ops NAME` lists them. Fields that follow from the tensors (dtype, shape, sizes) may be left out. Outputs are made
-in the framework of the first tensor and returned, one or a tuple in the op's order; an output given by its name is written
+in the framework and on the device of the first tensor and returned, one or a tuple in the op's order; an output given by its name is written
 in place, an optional one is made where it is given as True. Plans are kept, so that a repeated call selects nothing.
 """
 import functools
@@ -16,8 +16,8 @@ REGISTRY = json.loads(_baracuda.ops_json())
 
 
 @functools.lru_cache(maxsize=1024)
-def _plan(op, fields):
-    return Plan(op, **dict(fields))
+def _plan(op, device, fields):
+    return Plan(op, device=device, **dict(fields))
 
 
 def _hashable(value):
@@ -53,7 +53,7 @@ def _function(name, op, kind):
             else:
                 raise TypeError(f"{name}() has no argument or field '{key}'; fields: {' '.join(sorted(known))}; arguments: {' '.join(types)}")
         args = {key: list(value) if types[key] == "tensors" and isinstance(value, tuple) else value for key, value in args.items()}
-        seen, like = {}, None
+        seen, like, device = {}, None, None
         for key, value in args.items():
             if types[key] not in ("tensor", "tensors") or value is None or isinstance(value, bool):
                 continue
@@ -61,11 +61,11 @@ def _function(name, op, kind):
             if not pieces or isinstance(pieces[0], list):
                 continue
             described = [_arrays.describe(piece, f"{op['name']}: {key}") for piece in pieces]
-            seen[key] = *described[0], [shape for _, shape in described]
-            like = like or _arrays.framework(pieces[0])
+            seen[key] = *described[0][:2], [shape for _, shape, _ in described]
+            like, device = like or _arrays.framework(pieces[0]), device or described[0][2]
         read = {key: value for key, value in seen.items() if roles[key] not in ("out", "optional out")} or seen
         fields = {**_infer.fields(op, read, fields), **fields}
-        plan = _plan(op["name"], tuple((key, _hashable(value)) for key, value in fields.items()))
+        plan = _plan(op["name"], device or "cpu", tuple((key, _hashable(value)) for key, value in fields.items()))
         return plan(like=like or "numpy", **args)
 
     call.__name__ = call.__qualname__ = name

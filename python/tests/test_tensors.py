@@ -129,7 +129,7 @@ def test_jax_is_read_without_a_copy():
     x = jnp.asarray(grid(1000))
     memory = np.from_dlpack(x)
     assert memory.__array_interface__["data"][0] == x.unsafe_buffer_pointer()
-    assert baracuda._baracuda.describe_tensor(x) == ("f32", [1000])
+    assert baracuda._baracuda.describe_tensor(x) == ("f32", [1000], "cpu")
 
 
 def test_torch():
