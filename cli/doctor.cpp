@@ -3,18 +3,23 @@
 #include <sys/sysinfo.h>
 #include "baracuda/core/registry.hpp"
 #include "baracuda/host/isa.hpp"
-#include "baracuda/ops/gated/gated.hpp"
 #include "cli/command.hpp"
+#include "cli/on_device.hpp"
 
 namespace baracuda::cli {
 namespace {
 
 // One plan end to end, against a value known in advance: silu(1) * 2.
-Status self_test() {
+Status self_test(const Stream& stream) {
   float gate = 1, up = 2, y = 0;
-  BARACUDA_TRY_ASSIGN(plan, GatedPlan::select(Stream::cpu(), {.shape = {1}}));
-  BARACUDA_TRY(plan.run(Stream::cpu(), Workspace::none(), {TensorView::dense(&gate, {1}), TensorView::dense(&up, {1}), TensorView::dense(&y, {1})}));
-  if (!(y > 1.4621170f && y < 1.4621174f)) return {Code::backend_failure, text("self-test: silu(1) * 2 gave ", y, ", expected 1.4621172")};
+  const TensorView views[] = {TensorView::dense(&gate, {1}), TensorView::dense(&up, {1}), TensorView::dense(&y, {1})};
+  const ArgValue args[] = {{"gate", {views, 1}, {}}, {"up", {views + 1, 1}, {}}, {"y", {views + 2, 1}, {}}};
+  const std::vector<KeyValue> shape{{"shape", "1"}};
+  BARACUDA_TRY_ASSIGN(plan, find_op("gated")->select(stream, shape, {}));
+  Call call(stream, *plan);
+  BARACUDA_TRY(call.take(args));
+  BARACUDA_TRY(call.once());
+  if (!(y > 1.4621170f && y < 1.4621174f)) return {Code::backend_failure, text("self-test: silu(1) * 2 gave ", y, " on ", to_string(stream.device), ", expected 1.4621172")};
   return {};
 }
 
@@ -41,7 +46,8 @@ std::function<int()> doctor_command(CLI::App&) {
     const auto stream = Stream::cuda();
     if (stream.ok()) fmt::print("cuda            device 0, sm_{}; built for {}\n", stream->arch, (*half)->architectures);
     else fmt::print("cuda            not available: {}\n", stream.status().message());
-    const Status s = self_test();
+    Status s = self_test(Stream::cpu());
+    if (s.ok() && stream.ok()) s = self_test(*stream);
     fmt::print("self-test       {}\n", s.ok() ? "passed" : s.message());
     fflush(stdout);
     return s.ok() ? kDone : fail("doctor", s);

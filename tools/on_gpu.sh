@@ -45,5 +45,13 @@ done
 
 step "times"
 python3 tools/gpu_bench.py "$build/baracuda/libbaracuda.so" --out "$out" || bad=1
+
+if [ -z "$FAMILIES" ]; then
+  step "the command line on the card"
+  python3 cli/device_test.py "$build/cli/baracuda" data/emma.txt || bad=1
+
+  step "a training step beside torch"
+  python3 tools/gpu_train_bench.py "$build/cli/baracuda" data/emma.txt --out "$out" || bad=1
+fi
 printf '\n%s in %d s\n' "$([ $bad = 0 ] && echo 'all steps passed' || echo 'SOMETHING FAILED')" $((SECONDS - start))
 exit $bad
