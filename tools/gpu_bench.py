@@ -125,14 +125,15 @@ def main():
                 same = same and all(bool((t.view(torch.uint8) == first[k]).all()) for k, t in written.items())
             seconds = timed(run)
             theirs = timed(c["torch"], eager=c.get("eager", False)) if c["torch"] else None
+            others = {f"{k}_us": round(timed(f, eager=c.get("eager", False)) * 1e6, 2) for k, f in c.get("others", {}).items()}
             ok = worst <= limit and same
             bad += not ok
             # The floor: what the bytes need at the copy's bandwidth, or the products at torch's rate for the dtype.
             least = max(c.get("bytes", 0) / floor, c.get("flops", 0) / rates.get(dtype, float("inf")))
             entry = dict(dtype=str(dtype).split(".")[1], kernel=plan.text(0), us=round(seconds * 1e6, 2), floor_us=round(least * 1e6, 2),
-                         of_floor=round(least / seconds, 3), torch_us=theirs and round(theirs * 1e6, 2), error=worst, same_bits=same)
+                         of_floor=round(least / seconds, 3), torch_us=theirs and round(theirs * 1e6, 2), error=worst, same_bits=same, **others)
             results.setdefault(family, {})[label] = entry
-            print(f"{label:48} {entry['us']:10.1f} us  {entry['of_floor']:5.2f} of floor  torch {entry['torch_us'] or '-':>10}  error {worst:.1e}"
+            print(f"{label:48} {entry['us']:10.1f} us  {entry['of_floor']:5.2f} of floor  torch {entry['torch_us'] or '-':>10}  {' '.join(f'{k} {v}' for k, v in others.items())}  error {worst:.1e}"
                   f"{'' if ok else '  WRONG' if same else '  OTHER BITS'}", flush=True)
         except Exception as e:  # the other cases still count
             bad += 1
