@@ -109,10 +109,9 @@ SdpaTensor lse_of(const SdpaDescriptor& d, const TensorView& v) {
   if (d.varlen) return {v.data, 0, v.strides[0], v.strides[1]};
   return {v.data, v.strides[0], v.strides[1], v.strides[2]};
 }
-SdpaProblem problem_of(const SdpaDescriptor& d, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& y,
-                       const TensorView& lse, const TensorView& bias, const TensorView& slopes) {
-  SdpaProblem p{};
-  p.tile = &gemm_tiles().of[d.dtype];
+SdpaCall call_of(const SdpaDescriptor& d, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& y, const TensorView& lse,
+                 const TensorView& bias, const TensorView& slopes) {
+  SdpaCall p{};
   p.heads = d.heads, p.kv_heads = d.hk(), p.group = d.heads / d.hk(), p.head_dim = d.head_dim, p.head_dim_v = d.dv();
   p.scale = d.scale.value_or(1 / std::sqrt(double(d.head_dim)));
   p.softcap = d.softcap;
@@ -175,7 +174,7 @@ Status run_forward(const Launch<Forward>& l) {
   BARACUDA_TRY(check_sequences(Forward::name, d, a.cu_seqlens_q, a.cu_seqlens_k));
   Carver c = l.carver();
   char* scratch = carve_all(d, c);
-  const SdpaProblem p = problem_of(d, a.q, a.k, a.v, a.y, a.lse, a.bias, a.alibi_slopes);
+  const SdpaProblem p{call_of(d, a.q, a.k, a.v, a.y, a.lse, a.bias, a.alibi_slopes), &gemm_tiles().of[d.dtype]};
   const auto kernel = BARACUDA_ISA_PICK_BF16(sdpa_forward_kernels).forward[d.dtype];
   const bool together = joined(d);
   const int64_t heads = together ? p.kv_heads : p.heads, share = together ? p.group : 1, parts = blocks(d.q_len * share, kSdpaRows);

@@ -83,7 +83,7 @@ Status run_backward(const Launch<Op>& l) {
   BARACUDA_TRY(check_sequences(Op::name, d, a.cu_seqlens_q, a.cu_seqlens_k));
   Carver c = l.carver();
   const Scratch s = carve_all(d, c);
-  SdpaProblem p = problem_of(d, a.q, a.k, a.v, a.y, a.lse, a.bias, a.alibi_slopes);
+  SdpaProblem p{call_of(d, a.q, a.k, a.v, a.y, a.lse, a.bias, a.alibi_slopes), &gemm_tiles().of[d.dtype]};
   p.dy = rows_of(d, a.dy), p.dq = rows_of(d, a.dq), p.dk = rows_of(d, a.dk), p.dv = rows_of(d, a.dv);
   p.delta = s.delta, p.delta_batch = d.varlen ? 0 : d.heads * d.q_len, p.delta_head = d.varlen ? d.total_q : d.q_len;
   const SdpaBackwardKernels& kernels = BARACUDA_ISA_PICK_BF16(sdpa_backward_kernels);

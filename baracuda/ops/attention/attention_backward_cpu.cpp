@@ -84,11 +84,8 @@ template <class T> struct Backward {
     else {
       x = x * V(S(p.scale));
       if (p.softcap != 0) x = softcap(x, V(S(p.softcap)), V(S(1 / p.softcap)), slope);
-      if (p.bias) {
-        const V b = load<N>(bias + j);
-        x = where(b == V(-kInf), b, x + b);
-      }
-      if (p.slopes) x = fma(V(-double(rows[r].slope)), abs(V(double(rows[r].position - key - j)) - lane_index()), x);
+      if (p.bias) x = biased(x, load<N>(bias + j));
+      if (p.slopes) x = alibi(x, V(double(rows[r].slope)), V(double(rows[r].position - key - j)) - lane_index());
       x = fma(x, V(kExpUnit<V>), -lse);
     }
     w = exp_weight<O::terms>(where(x > V(128), V(128), x));

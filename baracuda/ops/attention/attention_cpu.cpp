@@ -106,11 +106,8 @@ template <class T> struct Forward {
       for (int64_t k = 0; k < n; ++k) {
         V x = load<N>(s + k * kW + c) * scale, unused;
         if (p.softcap != 0) x = softcap(x, cap, inverse, unused);
-        if (p.bias) {
-          const V b = load<N>(bias + k * kW + c);
-          x = where(b == V(-kInf), b, x + b);
-        }
-        if (p.slopes) x = fma(-load<N>(slope + c), abs(load<N>(at + c) - V(double(k))), x);
+        if (p.bias) x = biased(x, load<N>(bias + k * kW + c));
+        if (p.slopes) x = alibi(x, load<N>(slope + c), load<N>(at + c) - V(double(k)));
         store<S, N>(s + k * kW + c, x);
       }
   }

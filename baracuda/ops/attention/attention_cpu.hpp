@@ -3,6 +3,7 @@
 #include "baracuda/core/dtype.hpp"
 #include "baracuda/host/gemm_tile.hpp"
 #include "baracuda/host/isa.hpp"
+#include "baracuda/ops/attention/attention_call.hpp"
 
 namespace baracuda {
 
@@ -12,22 +13,7 @@ inline constexpr int64_t kSdpaKeys = 128;     // keys per block
 inline constexpr int64_t kSdpaRows = 128;     // queries per block
 inline constexpr int64_t kSdpaPanel = 32;     // queries per panel of the forward, per strip of the backward
 
-// [batch, head, row, element] with a dense last axis; varlen tensors have batch stride 0 and rows counted over all.
-struct SdpaTensor { void* p; int64_t batch, head, row; };
-struct SdpaProblem {
-  const TileKernel* tile;
-  int64_t heads, kv_heads, group, head_dim, head_dim_v;
-  double scale, softcap;
-  bool top_left;
-  int64_t left, right;            // window; causal is right <= 0
-  SdpaTensor q, k, v, y, lse;     // lse: row is the stride of its last axis; p null where not wanted
-  SdpaTensor dy, dq, dk, dv;
-  void* delta;                    // dy.y of each row: [B, H, Sq] or [H, total_q], dense, in the type of sums
-  int64_t delta_batch, delta_head;
-  const float* slopes; int64_t slopes_batch, slopes_head;
-  const void* bias; int64_t bias_stride[4]; bool bias_f32;
-};
-struct SdpaSequence { int64_t b, q_len, k_len, q_start, k_start; };
+struct SdpaProblem : SdpaCall { const TileKernel* tile; };
 
 // Forward: rows [row0, row0 + rows) of the sequence's queries in head `head`; or, where `heads` > 1, of the heads
 // [head, head + heads) one after the other, which share their keys.

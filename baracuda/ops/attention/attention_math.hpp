@@ -57,6 +57,13 @@ template <class V> inline constexpr double kExpUnit = V::kF32 ? 0x1.71547652b82f
 template <int terms, class V> BARACUDA_HD V exp_weight(V t) {
   if constexpr (!V::kF32) return exp(t);
   else {
+#ifdef __CUDA_ARCH__
+    if constexpr (terms == 4) {
+      float y;
+      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(t.v));
+      return V::of(y);
+    }
+#endif
     const V c = larger(V(kLeastExponent), t), k = nearest(c), r = c - k;
     V p;
     if constexpr (terms == 4) p = poly(r, 1, 0x1.62e0dep-1, 0x1.ec00d6p-3, 0x1.ca13dcp-5, 0x1.3ac75ep-7);
@@ -71,6 +78,9 @@ template <class V> BARACUDA_HD V softcap(V s, V c, V inverse, V& slope) {
   slope = fma(-t, t, V(1));
   return c * t;
 }
+// A bias of -inf hides the key, whatever the score is.
+template <class V> BARACUDA_HD V biased(V s, V b) { return where(b == V(-kInf), b, s + b); }
+template <class V> BARACUDA_HD V alibi(V s, V slope, V distance) { return fma(-slope, abs(distance), s); }
 
 }  // namespace attention
 }  // namespace baracuda

@@ -19,8 +19,8 @@ PrecisionGuarantee guarantee(const SdpaDescriptor& d);
 
 SdpaTensor rows_of(const SdpaDescriptor& d, const TensorView& v);
 SdpaTensor lse_of(const SdpaDescriptor& d, const TensorView& v);
-SdpaProblem problem_of(const SdpaDescriptor& d, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& y,
-                       const TensorView& lse, const TensorView& bias, const TensorView& slopes);
+SdpaCall call_of(const SdpaDescriptor& d, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& y, const TensorView& lse,
+                 const TensorView& bias, const TensorView& slopes);
 // Item or sequence b.
 SdpaSequence sequence_of(const SdpaDescriptor& d, const TensorView& cu_q, const TensorView& cu_k, int64_t b);
 // The lengths are known only when a plan runs.

@@ -244,6 +244,7 @@ TEST(AttentionVarlen, LongKeysInParts) {
   check_sdpa(c);
 }
 TEST(AttentionVarlen, RefusesLengths) {
+  if (on_cuda()) GTEST_SKIP() << "the lengths are on the device: kernels cut them to the tensors";
   SdpaDescriptor d{.dtype = DType::f32, .batch = 2, .heads = 1, .q_len = 30, .k_len = 30, .head_dim = 8, .varlen = true, .total_q = 50, .total_k = 50};
   struct { std::vector<int64_t> q, k; std::string_view text; } cases[] = {
       {{1, 20, 50}, {0, 20, 50}, "cu_seqlens_q[0] is 1"},      {{0, 20, 10}, {0, 20, 50}, "cu_seqlens_q[2] is 10"},
@@ -256,6 +257,16 @@ TEST(AttentionVarlen, RefusesLengths) {
     expect_refused(c.backward(), Code::invalid_problem, {"flash_sdpa_backward", e.text});
   }
 }
+TEST(AttentionVarlen, CutsLengthsOnCuda) {  // wrong lengths reach no memory outside the tensors: guards stand
+  if (!on_cuda()) GTEST_SKIP() << "refused on the CPU";
+  SdpaDescriptor d{.dtype = DType::f32, .batch = 3, .heads = 1, .q_len = 30, .k_len = 30, .head_dim = 8, .varlen = true, .total_q = 50, .total_k = 50};
+  for (const auto& [q, k] : {std::pair<std::vector<int64_t>, std::vector<int64_t>>{{-5, 20, 10, 90}, {0, 20, 50, 500}}, {{0, 70, 60, 20}, {40, -100, 90, 95}}}) {
+    Sdpa c(d);
+    c.lengths(q, k, DType::i64);
+    EXPECT_OK(c.forward());
+    EXPECT_OK(c.backward());
+  }
+}
 TEST(AttentionDecode, OneQuery) {
   for (DType t : kDTypesHere)
     for (auto [h, hk] : {std::pair<int64_t, int64_t>{8, 8}, {8, 2}, {40, 1}, {6, 2}})
@@ -265,6 +276,19 @@ TEST(AttentionDecode, OneQuery) {
       }
   SdpaDescriptor few{.dtype = DType::f32, .heads = 8, .kv_heads = 2, .q_len = 5, .k_len = 100, .head_dim = 16, .causal = true, .window_left = 30, .alibi = true};
   check_sdpa(Sdpa(few, 71));
+}
+
+TEST(AttentionDecode, LongCache) {  // keys in parts on CUDA
+  for (DType t : kDTypesHere) {
+    SdpaDescriptor d{.dtype = t, .batch = 2, .heads = 6, .kv_heads = 2, .q_len = 3, .k_len = 2500, .head_dim = 24, .head_dim_v = 40, .causal = true};
+    check_sdpa(Sdpa(d, 72));
+    d.window_left = 150, d.softcap = 5, d.alibi = true;
+    check_sdpa(Sdpa(d, 73));
+    d = {.dtype = t, .batch = 3, .heads = 2, .q_len = 2, .k_len = 3000, .head_dim = 16, .causal = true, .varlen = true, .total_q = 4, .total_k = 5200};
+    Sdpa c(d, 74);
+    c.lengths({0, 2, 2, 4}, {0, 2200, 2200, 5200});
+    check_sdpa(c);
+  }
 }
 
 TEST(AttentionErrors, Descriptors) {

@@ -1,0 +1,116 @@
+#include "baracuda/ops/attention/attention_cuda.hpp"
+#include <algorithm>
+#include "baracuda/device/launch.hpp"
+#include "baracuda/device/rows.hpp"
+#include "baracuda/ops/attention/attention_problem.hpp"
+
+namespace baracuda {
+namespace attention {
+namespace {
+
+PrecisionGuarantee exact_guarantee(const SdpaDescriptor& d) {
+  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
+}
+template <class Args> SdpaCuda problem_of(const SdpaDescriptor& d, const Args& a) {
+  SdpaCuda p{call_of(d, a.q, a.k, a.v, a.y, a.lse, a.bias, a.alibi_slopes)};
+  p.batch = d.batch, p.q_len = d.q_len, p.k_len = d.k_len, p.total_q = d.total_q, p.total_k = d.total_k;
+  if (d.varlen) {
+    p.cu_q = a.cu_seqlens_q.data, p.cu_q_stride = a.cu_seqlens_q.strides[0], p.cu_q_wide = a.cu_seqlens_q.dtype == DType::i64;
+    p.cu_k = a.cu_seqlens_k.data, p.cu_k_stride = a.cu_seqlens_k.strides[0], p.cu_k_wide = a.cu_seqlens_k.dtype == DType::i64;
+  }
+  return p;
+}
+
+// Few queries: the heads that share keys go through together, so that decoding reads each key once.
+bool joined(const SdpaDescriptor& d) { return d.q_len < kSdpaPanel && d.heads > d.hk(); }
+
+Status run_exact(const Launch<FlashSdpa>& l) {
+  const SdpaDescriptor& d = l.desc;
+  SdpaCuda p = problem_of(d, l.args);
+  p.joined = joined(d), p.splits = 1;
+  return device::queue(l.stream, "flash_sdpa.cuda.exact", [&] { return sdpa_cuda_forward.exact[d.dtype](p, l.stream.handle); });
+}
+
+PrecisionGuarantee mma_guarantee(const SdpaDescriptor& d) {  // weights of the second product are rounded to the dtype
+  return {.math_precision = d.dtype, .accumulator = DType::f32, .batch_invariant = true};
+}
+std::string refuse_mma(const SdpaDescriptor& d, const PlanPreference&) {
+  if (std::max(d.q_len, d.k_len) >= int64_t(1) << 30) return "for sequences shorter than 2^30";
+  const double blocks = double(d.batch) * double(d.heads) * (double(d.q_len) / double(kSdpaMmaRows) + 1);
+  return blocks < 0x1p30 ? "" : "for fewer than 2^30 blocks of queries";
+}
+// Parts of the keys, by the lengths alone, so that a row's bits do not depend on the batch.
+int64_t splits(const SdpaDescriptor& d) { return d.q_len < kSdpaPanel && d.k_len >= 2 * kSdpaSplit ? blocks(d.k_len, kSdpaSplit) : 1; }
+void* carve_parts(const SdpaDescriptor& d, Carver& c) {
+  const int64_t n = splits(d);
+  return n > 1 ? c.take_bytes("parts of the keys", d.batch * d.heads * d.q_len * n, uint64_t(4 * (2 + d.dv()))) : nullptr;
+}
+void carve_mma(const SdpaDescriptor& d, const void*, Carver& c) { carve_parts(d, c); }
+Status run_mma(const Launch<FlashSdpa>& l) {
+  const SdpaDescriptor& d = l.desc;
+  Carver c = l.carver();
+  SdpaCuda p = problem_of(d, l.args);
+  p.joined = joined(d), p.splits = splits(d), p.partial = carve_parts(d, c);
+  return device::queue(l.stream, "flash_sdpa.cuda.mma", [&] { return sdpa_cuda_mma.forward[d.dtype](p, l.stream.handle); });
+}
+
+void* carve_delta(const SdpaDescriptor& d, Carver& c) {
+  return c.take_bytes("delta", (d.varlen ? d.total_q : d.batch * d.q_len) * d.heads, sum_size(d.dtype));
+}
+void carve_backward(const SdpaDescriptor& d, const void*, Carver& c) { carve_delta(d, c); }
+SdpaCuda backward_of(const Launch<FlashSdpaBackward>& l) {
+  const SdpaDescriptor& d = l.desc;
+  const auto& a = l.args;
+  Carver c = l.carver();
+  SdpaCuda p = problem_of(d, a);
+  p.dy = rows_of(d, a.dy), p.dq = rows_of(d, a.dq), p.dk = rows_of(d, a.dk), p.dv = rows_of(d, a.dv);
+  p.delta = carve_delta(d, c), p.delta_batch = d.varlen ? 0 : d.heads * d.q_len, p.delta_head = d.varlen ? d.total_q : d.q_len;
+  if (!a.dbias.absent()) {
+    p.dbias = a.dbias.data;
+    for (int i = 0; i < 4; ++i) p.dbias_stride[i] = a.dbias.strides[i], p.bias_shape[i] = d.bias_shape[i];
+  }
+  return p;
+}
+Status run_in_order(const Launch<FlashSdpaBackward>& l, std::string_view name, const SdpaCuda& p, std::initializer_list<SdpaLaunch> steps) {
+  return device::queue(l.stream, name, [&] {
+    for (const SdpaLaunch f : steps)
+      if (const int error = f ? f(p, l.stream.handle) : 0) return error;
+    return 0;
+  });
+}
+Status run_backward_exact(const Launch<FlashSdpaBackward>& l) {
+  const SdpaCuda p = backward_of(l);
+  const SdpaCudaBackward& k = sdpa_cuda_backward;
+  const DType t = l.desc.dtype;
+  return run_in_order(l, "flash_sdpa_backward.cuda.exact", p, {k.delta[t], k.dkv[t], k.dq[t], p.dbias ? k.dbias[t] : nullptr});
+}
+std::string refuse_backward_mma(const SdpaDescriptor& d, const PlanPreference& p) {
+  if (d.softcap != 0 || d.alibi || d.has_bias()) return "for scores without softcap, ALiBi and bias";
+  return refuse_mma(d, p);
+}
+Status run_backward_mma(const Launch<FlashSdpaBackward>& l) {
+  const DType t = l.desc.dtype;
+  return run_in_order(l, "flash_sdpa_backward.cuda.mma", backward_of(l), {sdpa_cuda_backward.delta[t], sdpa_cuda_backward_mma.dkv[t], sdpa_cuda_backward_mma.dq[t]});
+}
+
+}  // namespace
+}  // namespace attention
+
+template <> std::span<const Kernel<FlashSdpa>> cuda_kernels<FlashSdpa>() {
+  static constexpr Kernel<FlashSdpa> list[] = {
+      {.name = "flash_sdpa.cuda.mma", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_mma),
+       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_mma, .carve = attention::carve_mma},
+      {.name = "flash_sdpa.cuda.exact", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(Floating{}, attention::run_exact),
+       .guarantee = attention::exact_guarantee}};
+  return list;
+}
+template <> std::span<const Kernel<FlashSdpaBackward>> cuda_kernels<FlashSdpaBackward>() {
+  static constexpr Kernel<FlashSdpaBackward> list[] = {
+      {.name = "flash_sdpa_backward.cuda.mma", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpaBackward>(TypeList<f16, bf16>{}, attention::run_backward_mma),
+       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_backward_mma, .carve = attention::carve_backward},
+      {.name = "flash_sdpa_backward.cuda.exact", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpaBackward>(Floating{}, attention::run_backward_exact),
+       .guarantee = attention::exact_guarantee, .carve = attention::carve_backward}};
+  return list;
+}
+
+}  // namespace baracuda

@@ -1,0 +1,32 @@
+#pragma once
+// What the kernel files of the family export to its rows.
+#include "baracuda/core/dtype.hpp"
+#include "baracuda/ops/attention/attention_call.hpp"
+
+namespace baracuda {
+
+struct SdpaCuda : SdpaCall {
+  int64_t batch, q_len, k_len, total_q, total_k;
+  const void *cu_q, *cu_k;  // null without varlen
+  int64_t cu_q_stride, cu_k_stride;
+  bool cu_q_wide, cu_k_wide;  // i64
+  bool joined;                // forward: the heads that share keys go through together
+  int64_t splits;             // forward on tensor cores: parts of the keys
+  void* partial;              // [batch, heads, q_len, splits][2 + head_dim_v] f32, where there are several
+  void* dbias;
+  int64_t dbias_stride[4], bias_shape[4];
+};
+// A CUDA error number; 0: queued.
+using SdpaLaunch = int (*)(const SdpaCuda&, void* stream);
+inline constexpr int64_t kSdpaSplit = 1024;  // keys of a part
+inline constexpr int64_t kSdpaMmaRows = 64;  // the fewest query rows of a block on tensor cores
+struct SdpaCudaForward { ByDType<SdpaLaunch> exact; };
+struct SdpaCudaMma { ByDType<SdpaLaunch> forward; };
+struct SdpaCudaBackwardMma { ByDType<SdpaLaunch> dq, dkv; };
+struct SdpaCudaBackward { ByDType<SdpaLaunch> delta, dq, dkv, dbias; };
+extern const SdpaCudaForward sdpa_cuda_forward;
+extern const SdpaCudaMma sdpa_cuda_mma;
+extern const SdpaCudaBackwardMma sdpa_cuda_backward_mma;
+extern const SdpaCudaBackward sdpa_cuda_backward;
+
+}  // namespace baracuda

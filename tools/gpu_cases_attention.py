@@ -1,0 +1,103 @@
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from gpu_cases import DEVICE, case, normal
+
+
+def reference(q, k, v, dy, causal):
+    """y, lse, dq, dk, dv in f64, a head at a time."""
+    heads, group, scale = q.shape[1], q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
+    y, dq = torch.empty(dy.shape, dtype=torch.float64, device=DEVICE), torch.empty(q.shape, dtype=torch.float64, device=DEVICE)
+    dk, dv = torch.zeros(k.shape, dtype=torch.float64, device=DEVICE), torch.zeros(v.shape, dtype=torch.float64, device=DEVICE)
+    lse = torch.empty(q.shape[:3], dtype=torch.float64, device=DEVICE)
+    hidden = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=DEVICE).triu(1 + k.shape[2] - q.shape[2]) if causal else None
+    for b in range(q.shape[0]):
+        for h in range(heads):
+            g = h // group
+            s = q[b, h].double() @ k[b, g].double().T * scale
+            if causal:
+                s.masked_fill_(hidden, -float("inf"))
+            lse[b, h] = s.logsumexp(-1)
+            p = torch.exp(s - lse[b, h, :, None])
+            y[b, h] = p @ v[b, g].double()
+            d = dy[b, h].double()
+            dv[b, g] += p.T @ d
+            ds = p * (d @ v[b, g].double().T - (d * y[b, h]).sum(-1, keepdim=True))
+            dq[b, h] = ds @ k[b, g].double() * scale
+            dk[b, g] += ds.T @ q[b, h].double() * scale
+    return y, lse, dq, dk, dv
+
+
+def sdpa_case(b, h, hk, sq, sk, d, causal, backward, repeats=100):
+    def make(dtype):
+        q, k, v, dy = normal(b, h, sq, d, dtype=dtype), normal(b, hk, sk, d, dtype=dtype), normal(b, hk, sk, d, dtype=dtype), normal(b, h, sq, d, dtype=dtype)
+        y, lse, dq, dk, dv = reference(q, k, v, dy, causal)
+        fields = dict(dtype=dtype, batch=b, heads=h, kv_heads=hk, q_len=sq, k_len=sk, head_dim=d, causal=causal)
+        pairs = b * h * (sq * sk - (sq * (sq - 1) // 2 if causal else 0))
+        sums = torch.float64 if dtype == torch.float64 else torch.float32
+        c = dict(fields=fields, repeats=repeats, tolerance={torch.float32: 4e-6, torch.float64: 1e-14}.get(dtype))
+        c = {name: value for name, value in c.items() if value is not None}
+        if sq < 16:  # decoding
+            c["bytes"] = k.nbytes + v.nbytes
+        sdpa = torch.nn.functional.scaled_dot_product_attention
+        backends = dict(cudnn=SDPBackend.CUDNN_ATTENTION, flash=SDPBackend.FLASH_ATTENTION) if dtype in (torch.bfloat16, torch.float16) else dict(efficient=SDPBackend.EFFICIENT_ATTENTION)
+        if dtype == torch.float64 or sq != sk:  # torch's causal mask begins at the first key
+            backends = {}
+        if not backward:
+            def theirs(backend):
+                def run():
+                    with sdpa_kernel(backend):
+                        sdpa(q, k, v, is_causal=causal, enable_gqa=h != hk)
+                return run
+            return dict(c, op="flash_sdpa", args=dict(q=q, k=k, v=v, y=torch.empty_like(q), lse=torch.empty(b, h, sq, dtype=sums, device=DEVICE)),
+                        out=dict(y=y, lse=lse), flops=4 * pairs * d, torch=None, others={name: theirs(e) for name, e in backends.items()})
+        def theirs(backend):
+            leaves = [t.clone().requires_grad_() for t in (q, k, v)]
+            with sdpa_kernel(backend):
+                out = sdpa(*leaves, is_causal=causal, enable_gqa=h != hk)
+            return lambda: torch.autograd.grad(out, leaves, dy, retain_graph=True)
+        return dict(c, op="flash_sdpa_backward", args=dict(dy=dy, q=q, k=k, v=v, y=y.to(dtype), lse=lse.to(sums), dq=torch.empty_like(q), dk=torch.empty_like(k), dv=torch.empty_like(v)),
+                    out=dict(dq=dq, dk=dk, dv=dv), flops=10 * pairs * d, eager=True, torch=None, others={name: theirs(e) for name, e in backends.items()})
+    return make
+
+
+def name_of(b, h, hk, sq, sk, d, causal, backward):
+    return f"sdpa{'_backward' if backward else ''} B{b} H{h}{f'/{hk}' if h != hk else ''} S{sq}{f'/{sk}' if sq != sk else ''} D{d} {'causal' if causal else 'full'}"
+
+
+def add(dtypes, *shape, repeats=100):
+    case("attention", name_of(*shape), dtypes)(sdpa_case(*shape, repeats=repeats))
+
+
+for _backward in (False, True):
+    for _dim in (128, 64):
+        for _causal in (True, False):
+            add((torch.bfloat16,), 2, 16, 16, 4096, 4096, _dim, _causal, _backward)
+    add((torch.float16,), 2, 16, 16, 4096, 4096, 128, True, _backward)
+    add((torch.bfloat16,), 1, 8, 2, 4096, 4096, 256, True, _backward)
+for _backward in (False, True):
+    add((torch.float32, torch.float64), 1, 8, 8, 2048, 2048, 64, True, _backward, repeats=10)
+for _shape in ((8, 32, 8, 1, 16384, 128, True, False), (1, 32, 8, 1, 131072, 128, True, False)):
+    add((torch.bfloat16,), *_shape)
+
+
+def far_rows(backward):
+    """Rows 2^30 elements apart, so that offsets pass 2^31."""
+    def make(dtype):
+        far, width, rows = 1 << 30, 16, 4
+        memory = torch.zeros(3 * far + 16 * width, dtype=dtype, device=DEVICE)
+        q, k, v, dy, y, dq, dk, dv = (memory.as_strided((1, 1, rows, width), (0, 0, far, 1), i * width) for i in range(8))
+        for t in (q, k, v, dy):
+            t.copy_(normal(1, 1, rows, width, dtype=dtype))
+        want = reference(q, k, v, dy, True)
+        lse = want[1].float()
+        c = dict(fields=dict(dtype=dtype, q_len=rows, k_len=rows, head_dim=width, causal=True), torch=None, bytes=0)
+        if not backward:
+            return dict(c, op="flash_sdpa", args=dict(q=q, k=k, v=v, y=y, lse=lse), out=dict(y=want[0]))
+        y.copy_(want[0])
+        return dict(c, op="flash_sdpa_backward", args=dict(dy=dy, q=q, k=k, v=v, y=y, lse=lse, dq=dq, dk=dk, dv=dv), out=dict(zip(("dq", "dk", "dv"), want[2:])))
+    return make
+
+
+case("attention", "sdpa rows 2^30 apart", (torch.bfloat16,))(far_rows(False))
+case("attention", "sdpa_backward rows 2^30 apart", (torch.bfloat16,))(far_rows(True))
