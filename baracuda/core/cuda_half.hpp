@@ -36,6 +36,8 @@ using CudaHalfEntry = const CudaHalf* (*)();
 Result<const CudaHalf*> cuda_half();
 // Loads a file and checks its id; used by cuda_half() and by tests.
 Result<const CudaHalf*> load_cuda_half(const std::string& file);
+// For the CUDA half itself, whose plans may hold plans: it is the half that its own copy of this code knows.
+void adopt_cuda_half(const CudaHalf* half);
 // Rows for one op; empty without a CUDA half.
 CudaRows cuda_rows(std::string_view op);
 
