@@ -21,11 +21,16 @@ REPEATS = 100
 
 
 def timed(f, inner=10, rounds=15, eager=False):
-    """Median seconds of one f(), from a graph of `inner` of them, or launched one by one. On the current stream, which main() has made:
-    a graph takes what runs on the stream that it is captured on, and autograd's backward runs where the forward ran."""
+    """Median seconds of one f(), from a graph of `inner` of them, fewer where they are long, or launched one by one. On the current
+    stream, which main() has made: a graph takes what runs on the stream that it is captured on, and autograd's backward runs where the forward ran."""
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     for _ in range(3):
+        begin.record()
         f()
+        end.record()
     torch.cuda.synchronize()
+    if (one := begin.elapsed_time(end)) > 5:
+        inner, rounds = max(1, int(inner * 5 / one)), 7
 
     def several():
         for _ in range(inner):
@@ -37,7 +42,6 @@ def timed(f, inner=10, rounds=15, eager=False):
         with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
             several()
         go = graph.replay
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     times = []
     for _ in range(rounds):
         begin.record()
@@ -131,7 +135,8 @@ def main():
             # The floor: what the bytes need at the copy's bandwidth, or the products at torch's rate for the dtype.
             least = max(c.get("bytes", 0) / floor, c.get("flops", 0) / rates.get(dtype, float("inf")))
             entry = dict(dtype=str(dtype).split(".")[1], kernel=plan.text(0), us=round(seconds * 1e6, 2), floor_us=round(least * 1e6, 2),
-                         of_floor=round(least / seconds, 3), torch_us=theirs and round(theirs * 1e6, 2), error=worst, same_bits=same, **others)
+                         of_floor=round(least / seconds, 3), torch_us=theirs and round(theirs * 1e6, 2), workspace_mib=round(plan.workspace.numel() / 2 ** 20, 1),
+                         error=worst, same_bits=same, **others)
             results.setdefault(family, {})[label] = entry
             print(f"{label:48} {entry['us']:10.1f} us  {entry['of_floor']:5.2f} of floor  torch {entry['torch_us'] or '-':>10}  {' '.join(f'{k} {v}' for k, v in others.items())}  error {worst:.1e}"
                   f"{'' if ok else '  WRONG' if same else '  OTHER BITS'}", flush=True)

@@ -135,7 +135,7 @@ Status Mirror::download() {
   return intact ? Status() : Status(Code::invalid_problem, "a guard on the device was written");
 }
 
-Status capture_and_replay(const Stream& stream, const std::function<Status()>& run) {
+Status capture_and_replay(const Stream& stream, const std::function<Status()>& run, const std::function<Status()>& between) {
   GraphFacts facts;
   void* graph = nullptr;
   auto call = [](void* data) { return (*static_cast<const std::function<Status()>*>(data))(); };
@@ -143,6 +143,7 @@ Status capture_and_replay(const Stream& stream, const std::function<Status()>& r
   Status s;
   if (facts.allocations || facts.others)
     s = Status(Code::invalid_problem, text("a run queued ", facts.allocations, " allocations and ", facts.others, " nodes that are no kernel, copy or fill"));
+  if (s.ok() && between) s = between();
   if (s.ok()) s = half().replay(stream, graph);
   if (s.ok()) s = half().wait(stream);
   half().drop_graph(graph);
