@@ -18,7 +18,14 @@
 // for any number of threads, not batch invariant. It stands first only where it was measured faster, or when the
 // preference names it (see gemm_tuning.hpp).
 //
-// Workspace: packed blocks of a and b, and sums where c cannot hold them.
+//
+// CUDA: gemm.cuda.cublaslt (found when first asked for) takes row- and column-major matrices where they lie; f32 is f32, TF32 has
+// a row of its own that only `math = allow_tf32` opens. Its bits depend on the shapes, on how the operands lie and on what divides
+// their addresses and pitches (16 bytes and more count alike), never on what ran before; not batch invariant. gemm.cuda.tile takes
+// any strides and adds over k in one chain in order: batch invariant, and what the other row falls back to.
+//
+// Workspace: packed blocks of a and b, and sums where c cannot hold them; on CUDA the library's part sums, and m x n sums in f32
+// where a bias or an activation is to be applied to halves before the one rounding.
 // Blocking after Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008.
 #include <optional>
 #include <span>

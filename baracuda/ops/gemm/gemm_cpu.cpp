@@ -1,14 +1,12 @@
 // c = act(alpha sums + beta c + bias) over one block. Reads the sums (and c, and bias), writes c: a few bytes per element
 // while the product behind it costs 2 k flops; blocks are in the second cache, so the floor is a load and a store.
 #include "baracuda/math/element.hpp"
-#include "baracuda/ops/gated/gated_math.hpp"
 #include "baracuda/ops/gemm/gemm_cpu.hpp"
+#include "baracuda/ops/gemm/gemm_math.hpp"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
-
-struct Identity { template <class V> BARACUDA_HD static V act(V x) { return x; } };
 
 // `count` elements with a stride, as lanes.
 template <class T, int N> BARACUDA_HD Pack<Acc<T>, N> fetch(const T* p, int64_t stride, int count) {
@@ -32,15 +30,10 @@ template <bool kPlain, class Act, class T, class C> void rows(const GemmFinish& 
     C* c = static_cast<C*>(f.c) + i * f.c_row;
     const T* bias = static_cast<const T*>(f.bias) + (has_bias ? i * f.bias_row : 0);
     auto step = [&](int64_t j, int count) __attribute__((always_inline)) {
-      V y = 0;
-      if (has_sums) {
-        y = alpha * fetch<A, N>(sums + j, 1, count);
-        if (reads_c) y = fma(beta, fetch<C, N>(c + j * f.c_col, f.c_col, count), y);
-      } else if (reads_c) {
-        y = beta * fetch<C, N>(c + j * f.c_col, f.c_col, count);
-      }
-      if (has_bias) y = y + fetch<T, N>(bias + j * f.bias_col, f.bias_col, count);
-      y = Act::act(y);
+      const V y = Act::act(gemm::combine(has_sums, reads_c, has_bias, alpha, beta,
+                                         [&]() __attribute__((always_inline)) { return fetch<A, N>(sums + j, 1, count); },
+                                         [&]() __attribute__((always_inline)) { return fetch<C, N>(c + j * f.c_col, f.c_col, count); },
+                                         [&]() __attribute__((always_inline)) { return fetch<T, N>(bias + j * f.bias_col, f.bias_col, count); }));
       if (dense) count == N ? store<C, N>(c + j, y) : store_tail<C, N>(c + j, y, count);
       else for (int l = 0; l < count; ++l) store<C, 1>(c + (j + l) * f.c_col, Pack<A, 1>::of(y.lane(l)));
     };
@@ -53,7 +46,8 @@ template <class Act, class T, class C> void finish(const GemmFinish& f) {
   if (f.c_col == 1 && f.beta == 0 && !f.bias && f.sums) rows<true, Act, T, C>(f);
   else rows<false, Act, T, C>(f);
 }
-template <bool kWide, class... Act> constexpr void fill(ByDType<GemmFinishRun> (&table)[kGemmEpilogues]) {
+template <bool kWide, class... Act> constexpr void fill(ByDType<GemmFinishRun> (&table)[kGemmEpilogues], gemm::Acts<Act...>) {
+  static_assert(sizeof...(Act) == kGemmEpilogues);
   int e = 0;
   ((table[e++] = by_dtype<GemmFinishRun>(Floating{}, []<class T>() -> GemmFinishRun {
     if constexpr (kWide) return &finish<Act, T, Acc<T>>;
@@ -62,8 +56,8 @@ template <bool kWide, class... Act> constexpr void fill(ByDType<GemmFinishRun> (
 }
 constexpr GemmKernels make() {
   GemmKernels k;
-  fill<false, Identity, gated::Relu, gated::Gelu, gated::GeluTanh, gated::Silu>(k.finish[0]);
-  fill<true, Identity, gated::Relu, gated::Gelu, gated::GeluTanh, gated::Silu>(k.finish[1]);
+  fill<false>(k.finish[0], gemm::Epilogues{});
+  fill<true>(k.finish[1], gemm::Epilogues{});
   return k;
 }
 
