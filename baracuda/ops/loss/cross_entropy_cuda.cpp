@@ -1,7 +1,7 @@
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
 #include "baracuda/ops/loss/cross_entropy.hpp"
-#include "baracuda/ops/loss/loss_cuda.hpp"
+#include "baracuda/ops/loss/loss_cuda_args.hpp"
 
 namespace baracuda {
 namespace {
@@ -9,11 +9,6 @@ namespace {
 using D = CrossEntropyDescriptor;
 PrecisionGuarantee guarantee(const D& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = d.reduction == Reduction::none};
-}
-template <class Args> LossCudaTokens tokens_of(const D& d, const Args& a, double scale, double* factor) {
-  return {DeviceVector::of(a.target), DeviceVector::of(a.weights), DeviceVector::of(a.dloss), d.tokens, d.classes, d.ignore_index,
-          d.target_dtype == DType::i32, d.reduction == Reduction::none, d.reduction == Reduction::mean, d.mean_over == MeanOver::weights,
-          d.invalid_target == InvalidTarget::zero, scale, factor};
 }
 template <class Args> LossCudaRows rows_of(const D& d, const Args& a, const LossCudaTokens& t) {
   LossCudaRows r{};

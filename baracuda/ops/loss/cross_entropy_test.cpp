@@ -119,6 +119,22 @@ TEST(CrossEntropy, case_ce_ignored_row_garbage) {
     EXPECT_TRUE(o.backward.at(3) == 0 && o.backward.at(4) == 0 && o.backward.at(5) == 0);
   }
 }
+// The count of kept targets stays on the device: a graph follows the targets that it finds.
+TEST(CrossEntropy, case_capture_no_sync) {
+  if (!on_cuda()) GTEST_SKIP() << "graphs of CUDA";
+  for (DType t : kAll) {
+    const CrossEntropyDescriptor d{.dtype = t, .tokens = 8, .classes = 3};
+    const Tensor logits(t, {8, 3}, std::vector<double>(24, 1)), loss(accumulator(t), {1}), weights(accumulator(t), {8}, {1, 2, 3, 4, 5, 6, 7, 8});
+    Tensor target = target_tensor({0, 1, 2, -100, 0, 1, -100, 2});
+    auto plan = CrossEntropyPlan::select(test_stream(), d);
+    ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+    GuardedWorkspace workspace(plan->workspace_size());
+    ASSERT_OK(replay_after(*plan, test_stream(), workspace.get(), {.logits = logits, .target = target, .weights = weights, .loss = loss}, [&] {
+      for (int64_t i = 0; i < 5; ++i) target.set(i, -100);
+    }));
+    EXPECT_NEAR(loss.at(0), std::log(3.0) * (6 + 8) / 2, 1e-5);  // two of eight are left
+  }
+}
 TEST(CrossEntropy, case_ce_bf16_subtract) {
   const Values x = {20, 19.875, 0};
   const Outputs half = run_all({.dtype = DType::bf16, .tokens = 1, .classes = 3}, Tensor(DType::bf16, {1, 3}, x), target_tensor({1}), {}, {});

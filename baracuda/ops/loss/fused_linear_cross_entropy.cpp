@@ -4,167 +4,19 @@
 #include "baracuda/ops/loss/fused_linear_cross_entropy.hpp"
 #include <cstring>
 #include "baracuda/host/thread_team.hpp"
-#include "baracuda/ops/gemm/gemm.hpp"
+#include "baracuda/ops/loss/fused_loss_plan.hpp"
 #include "baracuda/ops/loss/loss_detail.hpp"
 
 namespace baracuda {
 namespace {
 
-using D = FusedLinearCrossEntropyDescriptor;
+using namespace fused_loss;
 
-// The types that follow from those of x and w.
-struct Types {
-  DType acc, logits_in, dlogits;  // logits_in: operands of the first product; dlogits: operands of the other two
-  explicit Types(const D& d)
-      : acc(accumulator(d.dtype)), logits_in(d.weight() == d.dtype ? d.dtype : acc),
-        dlogits(d.dtype == DType::bf16 && d.weight() == DType::bf16 ? DType::bf16 : acc) {}
-};
-bool any_gradient(const D& d) { return d.grad_x || d.grad_w || d.grad_bias; }
-bool dw_is_sum(const D& d) { return d.weight_gradient() == accumulator(d.dtype); }  // dw itself holds the sums
-// x as it is, and x widened, as operands of a product.
-bool uses_x(const D& d) { return Types(d).logits_in == d.dtype || (d.grad_w && Types(d).dlogits == d.dtype); }
-bool uses_wide_x(const D& d) {
-  const Types t(d);
-  return t.acc != d.dtype && (t.logits_in == t.acc || (d.grad_w && t.dlogits == t.acc));
-}
-// dx = dlogits w needs w in the type of dlogits: where it has another, blocks of rows of w are widened one by one.
-bool widens_w(const D& d) { return d.grad_x && Types(d).dlogits != d.weight(); }
-int64_t w_block(const D& d) {
-  constexpr int64_t kElements = int64_t(1) << 20;
-  return widens_w(d) ? std::min(d.classes, std::max<int64_t>(64, kElements / std::max<int64_t>(1, d.hidden))) : d.classes;
-}
-DType dx_out(const D& d) { return Types(d).dlogits == d.dtype ? d.dtype : Types(d).acc; }
-
-// The products for pieces of so many rows.
-struct Products {
-  int64_t rows;
-  std::optional<GemmPlan> logits, dw_first, dw_more, dx_first, dx_more, dx_last;
-};
-struct State : FusedLossChunk {
-  std::vector<Products> pieces;  // by rows, most first
-  int64_t most_rows = 0, pitch = 0;
-  uint64_t gemm_bytes = 0;
-};
-// Rows start 64 bytes apart from a page, so that columns do not compete for one set of a cache.
-int64_t logits_pitch(int64_t classes) {
-  const int64_t pitch = (classes + 15) / 16 * 16;
-  return pitch % 512 == 0 ? pitch + 16 : pitch;
-}
-Result<State> make_state(const Stream& stream, const D& d, PlanPreference preference, int64_t chunk) {
-  State s;
-  s.rows = chunk;
-  s.most_rows = std::min(chunk, d.tokens);
-  s.pitch = logits_pitch(d.classes);
-  if (d.tokens == 0) return s;
-  // Pieces: whole chunks, the last one; and, for when rows are skipped, a ladder that wastes less than a sixteenth of a chunk.
-  std::vector<int64_t> sizes = {s.most_rows};
-  for (int part : {2, 4, 8, 16})
-    if (s.most_rows / part >= 16) sizes.push_back(s.most_rows / part);
-  if (const int64_t tail = d.tokens % s.most_rows; tail && std::find(sizes.begin(), sizes.end(), tail) == sizes.end()) sizes.push_back(tail);
-  std::sort(sizes.rbegin(), sizes.rend());
-
-  preference.max_workspace = UINT64_MAX;
-  preference.allow_nondeterministic = false;  // this row promises its bits
-  preference.require_kernel = {};
-  preference.require_backend = Backend::count;
-  const Types t(d);
-  Status failed;
-  auto make = [&](const GemmDescriptor& g) -> std::optional<GemmPlan> {
-    auto plan = GemmPlan::select(stream, g, preference);
-    if (!plan.ok()) { failed = plan.status(); return {}; }
-    s.gemm_bytes = std::max(s.gemm_bytes, plan->workspace_size());
-    return *plan;
-  };
-  for (int64_t m : sizes) {
-    Products p{m, {}, {}, {}, {}, {}, {}};
-    p.logits = make({.dtype = t.logits_in, .out = t.acc, .m = m, .n = d.classes, .k = d.hidden, .batch = {}, .trans_b = true});
-    if (d.grad_w) {
-      GemmDescriptor g{.dtype = t.dlogits, .out = t.acc, .m = d.classes, .n = d.hidden, .k = m, .batch = {}, .trans_a = true, .beta = 1};
-      p.dw_more = make(g);
-      if (!(d.accumulate && dw_is_sum(d))) g.beta = 0;
-      p.dw_first = make(g);
-    }
-    if (d.grad_x) {
-      const int64_t block = w_block(d), tail = d.classes % block;
-      GemmDescriptor g{.dtype = t.dlogits, .out = dx_out(d), .m = m, .n = d.hidden, .k = block, .batch = {}};
-      p.dx_first = make(g);
-      g.beta = 1;
-      if (d.classes > block) p.dx_more = make(g);
-      g.k = tail;
-      if (tail) p.dx_last = make(g);
-    }
-    if (!failed.ok()) return failed;
-    s.pieces.push_back(std::move(p));
-  }
-  return s;
-}
-
-struct Scratch {
-  double *loss, *z_part, *dbias;
-  int64_t* kept;
-  void *bias, *logits, *x, *wide_x, *dx, *dw, *wide_w;
-  Workspace gemm;
-};
-Scratch carve(const D& d, const State& s, Carver& c) {
-  const Types t(d);
-  const int64_t acc = int64_t(byte_size(t.acc));
-  auto take = [&](std::string_view name, bool wanted, int64_t rows, int64_t n, DType type) {
-    if (!wanted || d.tokens == 0) return static_cast<void*>(nullptr);
-    return c.take_bytes(name, Shape{rows, n}.numel(), byte_size(type));
-  };
-  Scratch w{};
-  w.loss = c.take<double>("loss per row", d.tokens);
-  w.z_part = c.take<double>("z part per row", d.tokens);
-  w.kept = c.take<int64_t>("kept rows", d.tokens);
-  w.dbias = static_cast<double*>(take("sums of dbias", d.grad_bias, 1, d.classes, DType::f64));
-  w.bias = take("bias", d.bias && d.weight() != t.acc, 1, d.classes, t.acc);
-  w.logits = c.take_bytes("logits", Shape{s.most_rows, s.pitch}.numel(), uint64_t(acc));
-  w.x = take("rows of x", uses_x(d), s.most_rows, d.hidden, d.dtype);
-  w.wide_x = take("widened rows of x", uses_wide_x(d), s.most_rows, d.hidden, t.acc);
-  w.dx = take("rows of dx", d.grad_x, s.most_rows, d.hidden, dx_out(d));
-  w.dw = take("sums of dw", d.grad_w && !dw_is_sum(d), d.classes, d.hidden, t.acc);
-  w.wide_w = take("widened rows of w", widens_w(d), w_block(d), d.hidden, t.acc);
-  w.gemm = {c.take_bytes("matrix products", int64_t(s.gemm_bytes), 1), s.gemm_bytes};
-  return w;
-}
-
-// The rule, or more rows where it asks for few: a chunk reads and writes dw and packs w twice, which 64 rows do not pay
+// More rows than the rule where it asks for few: a chunk reads and writes dw and packs w twice, which 64 rows do not pay
 // for. 2048 x 512 x 32000 on two Zen 4 cores, fraction of the rate of a 2048^3 product with 64, 256, 512, 1024, 2048 rows:
 // f32 .68 .87 .93 .99 1.0, bf16 .66 .87 .87 .88 .92. Not at the price of more than 128 MiB of logits, though.
-int64_t default_chunk(const D& d) {
-  constexpr int64_t kLogits = int64_t(128) << 20;
-  const int64_t rule = fused_loss_chunk_rule(d.tokens, d.hidden, d.classes), row = int64_t(byte_size(accumulator(d.dtype)));
-  int64_t rows = std::min(int64_t(1024), int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(1, d.tokens)))));
-  while (rows > rule && d.classes > kLogits / row / rows) rows /= 2;
-  return std::max(rule, rows);
-}
-Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference& preference) {
-  int64_t chunk = d.chunk ? d.chunk : default_chunk(d);
-  for (;; chunk /= 2) {
-    const bool last = d.chunk || chunk == 1;
-    if (!last && uint64_t(std::min(chunk, d.tokens)) * byte_size(accumulator(d.dtype)) > preference.max_workspace / uint64_t(d.classes)) continue;
-    BARACUDA_TRY_ASSIGN(state, make_state(stream, d, preference, chunk));
-    Carver c(threads());
-    carve(d, state, c);
-    if (last || c.size() <= preference.max_workspace) return PlanState(std::make_shared<const State>(std::move(state)));
-  }
-}
-std::string refuse(const D& d, const PlanPreference&) {
-  const DType t = accumulator(d.dtype);
-  if (d.weight() != d.dtype && d.weight() != t) return text("no ", d.dtype, " x with ", d.weight(), " w; w has the dtype of x, or f32 with f16 and bf16 x");
-  if (d.weight_gradient() != d.weight() && d.weight_gradient() != t)
-    return text("no ", d.weight_gradient(), " dw with ", d.weight(), " w; dw has the dtype of w, or f32");
-  return {};
-}
-PrecisionGuarantee guarantee(const D& d) {
-  const DType acc = accumulator(d.dtype);
-  return {.math_precision = any_gradient(d) ? Types(d).dlogits : acc, .accumulator = acc};
-}
+constexpr ChunkLimits kLimits{1024, int64_t(128) << 20};
 
-TensorView matrix(const void* p, DType t, int64_t rows, int64_t n, int64_t pitch) {
-  return {const_cast<void*>(p), t, {}, {rows, n}, {pitch, 1}};
-}
-char* row_at(const TensorView& v, int64_t i) { return v.as<char>() + i * v.strides[0] * int64_t(byte_size(v.dtype)); }
 // f(row) for the rows of [0, rows), in blocks of about 16384 elements.
 template <class F> void for_rows(int64_t rows, int64_t n, int threads, F f) {
   parallel_for(rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, n)), threads, [&](int64_t begin, int64_t end, int) {
@@ -182,7 +34,7 @@ class Run {
       : l_(l), d_(l.desc), a_(l.args), s_(*static_cast<const State*>(l.state)), t_(d_), k_(BARACUDA_ISA_PICK(loss_kernels)),
         tokens_(loss_options(d_), a_.target, a_.weights, a_.dloss, 1), dense_(tokens_.kept() == d_.tokens) {
     Carver c = l.carver();
-    w_ = carve(d_, s_, c);
+    w_ = carve(d_, s_, DeviceKind::cpu, c);
   }
   Status operator()() {
     start();
@@ -382,8 +234,9 @@ Status FusedLinearCrossEntropy::check(const Descriptor& d, const Args& a) {
 std::span<const Kernel<FusedLinearCrossEntropy>> FusedLinearCrossEntropy::kernels() {
   static constexpr Kernel<FusedLinearCrossEntropy> list[] = {
       {.name = "fused_linear_cross_entropy.cpu.chunked", .launch = launch_all<FusedLinearCrossEntropy>(Floating{}, run_forward),
-       .guarantee = guarantee, .refuse = refuse,
-       .carve = [](const Descriptor& d, const void* state, Carver& c) { (void)carve(d, *static_cast<const State*>(state), c); }, .prepare = prepare}};
+       .guarantee = guarantee, .refuse = [](const Descriptor& d, const PlanPreference&) { return refuse_types(d); },
+       .carve = [](const Descriptor& d, const void* state, Carver& c) { (void)carve(d, *static_cast<const State*>(state), DeviceKind::cpu, c); },
+       .prepare = [](const Stream& s, const Descriptor& d, const PlanPreference& p) { return prepare(s, d, p, kLimits); }}};
   return list;
 }
 
@@ -400,7 +253,7 @@ Status FusedLinearCrossEntropyBackward::check(const Descriptor& d, const Args& a
 std::span<const Kernel<FusedLinearCrossEntropyBackward>> FusedLinearCrossEntropyBackward::kernels() {
   static constexpr Kernel<FusedLinearCrossEntropyBackward> list[] = {
       {.name = "fused_linear_cross_entropy_backward.cpu.scale", .launch = launch_all<FusedLinearCrossEntropyBackward>(Floating{}, run_backward),
-       .guarantee = guarantee, .refuse = refuse}};
+       .guarantee = guarantee, .refuse = [](const Descriptor& d, const PlanPreference&) { return refuse_types(d); }}};
   return list;
 }
 

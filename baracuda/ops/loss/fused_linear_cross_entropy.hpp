@@ -1,8 +1,8 @@
 #pragma once
 // Cross entropy of x w^T + bias without the logits ever being whole: chunks of rows go through product, loss and
 // gradient one after another, and with gradients asked for nothing is left to recompute (Liger kernel, Hsu et al. 2024).
-// Formulas, ignored and invalid targets: loss.hpp. Rows that are ignored or invalid are skipped, not masked: they cost
-// nothing, and NaN in their x reaches no gradient.
+// Formulas, ignored and invalid targets: loss.hpp. NaN in the x of rows that are ignored or invalid reaches no gradient; the CPU
+// skips them, so that they cost nothing, CUDA, where their number stays on the device, clears them.
 //
 // Shapes: x, dx [tokens, hidden]; w, dw [classes, hidden]; bias, dbias [classes], dense; matrices have dense rows of any
 // pitch; target, weights, dloss, loss, z_part as for cross_entropy. Dtypes: x f16 bf16 f32 f64; w and bias the same, or
@@ -17,8 +17,8 @@
 //
 // Workspace: chunk x classes logits, chunk x hidden rows, two f64 and one i64 per token, an f32 dw where dw is a half,
 // one f64 per class with dbias, what the matrix products take. The chunk, where it is not given: fused_loss_chunk_rule,
-// on the CPU raised up to 1024 rows while their logits fit 128 MiB, and halved until PlanPreference::max_workspace is met. A
-// chunk that is given is kept. chunk_rows() tells it.
+// raised up to 1024 rows while their logits fit 128 MiB (CUDA: 4096 rows, 1 GiB), and halved until PlanPreference::max_workspace
+// is met. A chunk that is given is kept. chunk_rows() tells it. CUDA: TF32 for products of f32 operands by a row of its own.
 #include <bit>
 #include "baracuda/ops/loss/loss.hpp"
 
@@ -89,7 +89,8 @@ inline int64_t chunk_rows(const FusedLinearCrossEntropyPlan& plan) { return stat
 
 // dx, dw and dbias of the forward times scale * dloss, where the gradient of the loss becomes known only later; whatever
 // is given is scaled, in place, with one more rounding. A factor of 1 launches nothing. Refused: reduction none (the
-// rows of dw cannot be told apart afterwards: give dloss to the forward), and a factor other than 1 with accumulate.
+// rows of dw cannot be told apart afterwards: give dloss to the forward), and a factor other than 1 with accumulate; on CUDA, where
+// the factor is not known before a kernel reads it, any dloss with accumulate.
 struct FusedLinearCrossEntropyBackward {
   static constexpr std::string_view name = "fused_linear_cross_entropy_backward", category = "loss",
                                     summary = "gradients of fused_linear_cross_entropy times the gradient of its loss";

@@ -139,7 +139,7 @@ TEST(FusedLinearCrossEntropyContract, BitsOverRepeatsAndThreads) {
     }
 }
 TEST(FusedLinearCrossEntropyContract, EveryMatrixBackend) {
-  for (Backend backend : {Backend::onednn, Backend::baracuda})
+  for (Backend backend : {Backend::onednn, Backend::cublaslt, Backend::baracuda})
     for (DType t : {DType::bf16, DType::f32}) {
       FusedDescriptor d{.dtype = t, .tokens = 70, .hidden = 32, .classes = 200, .grad_x = true, .grad_w = true, .chunk = 32};
       const FusedCase c = fused_case(d, 1, 4);
@@ -149,6 +149,23 @@ TEST(FusedLinearCrossEntropyContract, EveryMatrixBackend) {
       const Tensor target = target_tensor(c.target);
       check_repeat_bits<FusedLinearCrossEntropy>(d, {c.x, c.w, {}, target, {}, {}, o.loss, o.z_part, o.dx, o.dw, {}}, {.prefer_backend = backend}, 1);
     }
+}
+// The count of kept targets stays on the device: a graph follows the targets that it finds.
+TEST(FusedLinearCrossEntropyContract, case_capture_no_sync_fused) {
+  if (!on_cuda()) GTEST_SKIP() << "graphs of CUDA";
+  for (DType t : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    FusedDescriptor d{.dtype = t, .tokens = 40, .hidden = 24, .classes = 70, .bias = true, .grad_x = true, .grad_w = true, .grad_bias = true, .chunk = 16};
+    FusedCase c = fused_case(d, 3, 5);
+    const FusedOutputs o = fused_outputs(d);
+    Tensor target = target_tensor(c.target);
+    auto plan = FusedLinearCrossEntropyPlan::select(test_stream(), d);
+    ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+    GuardedWorkspace workspace(plan->workspace_size());
+    ASSERT_OK(replay_after(*plan, test_stream(), workspace.get(), {c.x, c.w, c.bias, target, {}, {}, o.loss, o.z_part, o.dx, o.dw, o.dbias}, [&] {
+      for (size_t i = 0; i < c.target.size(); ++i) target.set(int64_t(i), double(c.target[i] = i % 3 ? int64_t(i) : -100));
+    }));
+    expect_fused(c, o, fused_oracle(c));
+  }
 }
 TEST(FusedLinearCrossEntropyContract, Guarantee) {
   FusedDescriptor d{.dtype = DType::bf16, .tokens = 4, .hidden = 8, .classes = 5};

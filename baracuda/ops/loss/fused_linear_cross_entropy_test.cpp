@@ -225,7 +225,7 @@ double rms(const Tensor& got, const Values& want) {
   for (int64_t i = 0; i < got.numel(); ++i) s += (got.at(i) - want[size_t(i)]) * (got.at(i) - want[size_t(i)]);
   return std::sqrt(s / double(std::max<int64_t>(1, got.numel())));
 }
-// The error against f64 does not grow with the number of chunks.
+// The error against f64 does not grow with the number of chunks. Our products: a library's kernel for another chunk may be another.
 TEST(FusedLinearCrossEntropy, ChunksDoNotCostAccuracy) {
   FusedDescriptor d{.tokens = 256, .hidden = 32, .classes = 500, .bias = true, .grad_x = true, .grad_w = true, .grad_bias = true};
   FusedCase c = fused_case(d, 2, 0);
@@ -234,7 +234,7 @@ TEST(FusedLinearCrossEntropy, ChunksDoNotCostAccuracy) {
   for (int64_t chunks : {1, 2, 4, 8, 16, 32, 64}) {
     c.d.chunk = 256 / chunks;
     const FusedOutputs o = fused_outputs(c.d);
-    ASSERT_OK(run_fused(c, o));
+    ASSERT_OK(run_fused(c, o, {.prefer_backend = Backend::baracuda}));
     expect_fused(c, o, want);
     const double e[] = {rms(o.loss, want.loss.loss), rms(o.dx, want.dx), rms(o.dw, want.dw), rms(o.dbias, want.dbias)};
     if (chunks == 1) { loss = e[0], dx = e[1], dw = e[2], dbias = e[3]; continue; }

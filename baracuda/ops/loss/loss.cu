@@ -3,24 +3,16 @@
 // g ((1 + 2 z lse) exp(x - m) / sum - eps / n - (1 - eps) onehot). Reads x twice, the second time from the caches, and writes dx:
 // the floor is memory bandwidth. A team of threads takes a row (device/rows.cuh). The denominator of a mean is counted on the
 // device, and the sum over tokens is a tree that depends on their number alone.
-#include "baracuda/device/rows.cuh"
-#include "baracuda/ops/loss/loss_cuda.hpp"
+#include "baracuda/ops/loss/loss_device.cuh"
 #include "baracuda/ops/loss/loss_math.hpp"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 using namespace device_rows;
+using namespace loss_device;
 using Double = Pack<double, 1>;
 
-constexpr int64_t kIgnored = -1, kInvalid = -2;
-__device__ int64_t target_of(const LossCudaTokens& t, int64_t token) {
-  const int64_t at = t.target.at(token);
-  const int64_t v = t.target_i32 ? int64_t(static_cast<const int32_t*>(t.target.data)[at]) : static_cast<const int64_t*>(t.target.data)[at];
-  if (v == t.ignore_index) return kIgnored;
-  if (v >= 0 && v < t.classes) return v;
-  return t.invalid_is_zero ? kIgnored : kInvalid;
-}
 template <class A> __device__ double read(const DeviceVector& v, int64_t i, double absent) {
   return v.data ? double(static_cast<const A*>(v.data)[v.at(i)]) : absent;
 }
@@ -35,12 +27,31 @@ template <class A> __global__ void __launch_bounds__(1024) denominator_kernel(co
   if (threadIdx.x == 0) *t.factor = !t.mean ? 1 : sum == 0 ? 0 : 1 / sum;
 }
 
-template <class A> __device__ __forceinline__ A row_value(const LossCudaRows& p, A v, int64_t j) {
+template <bool kShaped, class T> __device__ __forceinline__ Acc<T> row_value(const LossCudaRows& p, T v, int64_t j) {
+  using A = Acc<T>;
   using V = Pack<A, 1>;
-  V x = V::of(v);
-  if (p.bias) x = x + V::of(static_cast<const A*>(p.bias)[j]);
-  if (p.softcap > 0) x = loss::cap(x, V(p.softcap));
+  V x = load<1>(&v);
+  if constexpr (kShaped) {
+    if (p.bias) x = x + V::of(static_cast<const A*>(p.bias)[j]);
+    if (p.softcap > 0) x = loss::cap(x, V(p.softcap));
+  }
   return x.v;
+}
+// f(i, count, chunk) for a thread's chunks of a row, `count` lanes of which are there. N are loaded before the first is used, and
+// loaded() is called in between.
+template <int N, class T, class L, class F> __device__ __forceinline__ void for_chunks(const T* x, int64_t n, bool aligned, L loaded, F f) {
+  const int64_t step = int64_t(blockDim.x) * kChunk<T>;
+  for (int64_t base = int64_t(threadIdx.x) * kChunk<T>; base < n + int64_t(threadIdx.x) * kChunk<T>; base += N * step) {
+    Chunk<T, kChunk<T>> c[N];
+#pragma unroll
+    for (int k = 0; k < N; ++k) c[k] = load_chunk(x + base + k * step, n - base - k * step, aligned);
+    loaded();
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const int64_t i = base + k * step;
+      f(i, n - i >= kChunk<T> ? kChunk<T> : n > i ? int(n - i) : 0, c[k]);
+    }
+  }
 }
 // The larger of a team's values; NaN wins.
 template <class A> __device__ A team_max(A m, double* shared) {
@@ -56,11 +67,14 @@ template <class A> __device__ A team_max(A m, double* shared) {
   return m;
 }
 
-template <class T, class U> __global__ void __launch_bounds__(1024) rows_kernel(const __grid_constant__ LossCudaRows p) {
+// kShaped: there is a bias or a cap.
+template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024) rows_kernel(const __grid_constant__ LossCudaRows p) {
   using A = Acc<T>;
   using V = Pack<A, 1>;
+  using C = Chunk<T, kChunk<T>>;
+  constexpr int kAhead = kShaped || sizeof(A) == 8 ? 1 : 2;  // as many as 64 registers hold
   __shared__ double shared[32];
-  const int64_t n = p.t.classes, start = int64_t(threadIdx.x) * kChunk<T>, step = int64_t(blockDim.x) * kChunk<T>;
+  const int64_t n = p.t.classes;
   for (int64_t r = int64_t(blockIdx.x) * blockDim.y + threadIdx.y; r < p.rows; r += int64_t(gridDim.x) * blockDim.y) {
     const int64_t token = p.first + r, target = target_of(p.t, token);
     const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
@@ -79,43 +93,40 @@ template <class T, class U> __global__ void __launch_bounds__(1024) rows_kernel(
     A m;
     double exps = 1, lse;
     // Read before dx, which may be the same memory, is written.
-    const A at_target = row_value<A>(p, load<1>(x + target).v, target);
+    const A at_target = row_value<kShaped>(p, x[target], target);
     if (p.lse_in.data) {
       lse = read<A>(p.lse_in, token, 0);
       m = A(lse);
     } else {
-      A mine = A(-kInf), sum = 0;
-      for (int64_t i = start; i < n; i += step) {
-        const auto c = load_chunk(x + i, n - i, ax);
+      A mine = A(-kInf), sum = 0;  // NaN is not larger than anything; it shows in the sum
+      for_chunks<kAhead>(x, n, ax, [] {}, [&](int64_t i, int count, const C& c) {
         A v[kChunk<T>], most = mine;
 #pragma unroll
         for (int j = 0; j < kChunk<T>; ++j) {
-          v[j] = i + j < n ? row_value<A>(p, load<1>(&c.lane[j]).v, i + j) : A(-kInf);
-          most = max_nan(V::of(most), V::of(v[j])).v;
+          v[j] = j < count ? row_value<kShaped>(p, c.lane[j], i + j) : A(-kInf);
+          most = v[j] > most ? v[j] : most;
         }
-        if (most != mine) {  // the first values, larger ones, NaN
-          sum = mine == A(-kInf) ? A(0) : (V::of(sum) * exp(V::of(mine) - V::of(most))).v;
+        if (most != mine) {
+          sum = sum * (mine == A(-kInf) ? A(0) : exp(V::of(mine) - V::of(most)).v);
           mine = most;
         }
-        if (mine == A(-kInf)) continue;
+        const V base = V::of(mine == A(-kInf) ? A(0) : mine);
 #pragma unroll
-        for (int j = 0; j < kChunk<T>; ++j)
-          if (i + j < n) sum = sum + exp(V::of(v[j]) - V::of(mine)).v;
-      }
+        for (int j = 0; j < kChunk<T>; ++j) sum = sum + exp_up(V::of(v[j]) - base).v;
+      });
       m = team_max(mine, shared);
-      const double part = mine == A(-kInf) ? 0 : double(sum) * (exp(Double(double(mine)) - Double(double(m)))).v;
-      exps = team_sum(part, shared);
+      const double down = mine == A(-kInf) ? 0 : (exp(Double(double(mine)) - Double(double(m))) * Double(kDown<V>)).v;
+      exps = team_sum(double(sum) * down, shared);
       if (m == A(-kInf)) exps = kNaN;  // no class has a probability
       double total = 0;
       if (p.smoothing > 0) {
-        for (int64_t i = start; i < n; i += step) {
-          const auto c = load_chunk(x + i, n - i, ax);
+        for_chunks<kAhead>(x, n, ax, [] {}, [&](int64_t i, int count, const C& c) {
           A s = 0;
 #pragma unroll
           for (int j = 0; j < kChunk<T>; ++j)
-            if (i + j < n) s = s + (row_value<A>(p, load<1>(&c.lane[j]).v, i + j) - m);
+            if (j < count) s = s + (row_value<kShaped>(p, c.lane[j], i + j) - m);
           total = total + double(s);
-        }
+        });
         total = team_sum(total, shared);
       }
       const Double log_sum = log(Double(exps));
@@ -128,34 +139,36 @@ template <class T, class U> __global__ void __launch_bounds__(1024) rows_kernel(
       if (threadIdx.x == 0 && p.lse_out.data) static_cast<A*>(p.lse_out.data)[p.lse_out.at(token)] = A(lse);
     }
     if (!dx) continue;
-    __syncwarp();
-    if (blockDim.x > 32) __syncthreads();  // at_target was read by all
+    const auto team_waits = [] { blockDim.x > 32 ? __syncthreads() : __syncwarp(); };
+    team_waits();  // at_target was read by all
     const double upstream = read<A>(p.t.dloss, p.t.per_token ? token : 0, 1);
     const double g = read<A>(p.t.weights, token, 1) * (upstream * p.t.scale) * *p.t.factor;
     const loss::RowGradient k = loss::row_gradient(g, exps, lse, double(n), p.smoothing, p.z);
-    const V factor = k.per_exp, uniform = -k.uniform, cap = p.softcap;
-    const bool adx = aligned16(dx) && sizeof(T) == sizeof(U);
-    for (int64_t i = start; i < n; i += step) {
-      const auto c = load_chunk(x + i, n - i, ax);
-      Chunk<U, kChunk<T>> out;
+    const V factor = k.per_exp, uniform = -k.uniform, cap = p.softcap, base = V::of(m);
+    using Out = Chunk<U, kChunk<T>>;
+    const bool adx = uintptr_t(dx) % sizeof(Out) == 0;
+    // dx may be the first bytes of x's row: what a step reads, none has written.
+    const auto loaded = [&] { if constexpr (sizeof(U) < sizeof(T)) team_waits(); };
+    for_chunks<kAhead>(x, n, ax, loaded, [&](int64_t i, int count, const C& c) {
+      Out out;
 #pragma unroll
       for (int j = 0; j < kChunk<T>; ++j) {
-        if (i + j >= n) continue;
-        const V v = V::of(row_value<A>(p, load<1>(&c.lane[j]).v, i + j));
-        if (i + j == target) {
-          Double d = Double(k.per_exp) * Double(double(exp(v - V::of(m)).v)) - Double(k.uniform) - Double(k.hit);
-          if (p.softcap > 0) d = d * loss::cap_slope(Double(double(v.v)), Double(p.softcap));
-          out.lane[j] = from_double<U>(d.v);
-          continue;
-        }
-        V d = fma(factor, exp(v - V::of(m)), uniform);
-        if (p.softcap > 0) d = d * loss::cap_slope(v, cap);
+        const V v = V::of(j < count ? row_value<kShaped>(p, c.lane[j], i + j) : A(0));
+        V d = fma(factor, exp_up(v - base) * kDown<V>, uniform);
+        if constexpr (kShaped)
+          if (p.softcap > 0) d = d * loss::cap_slope(v, cap);
         store<U, 1>(&out.lane[j], convert<Acc<U>>(d));
       }
-      if (adx && n - i >= kChunk<T>) *reinterpret_cast<Chunk<U, kChunk<T>>*>(dx + i) = out;
+      if (adx && count == kChunk<T>) *reinterpret_cast<Out*>(dx + i) = out;
       else
-        for (int j = 0; j < kChunk<T> && i + j < n; ++j) dx[i + j] = out.lane[j];
-    }
+#pragma unroll
+        for (int j = 0; j < kChunk<T>; ++j)
+          if (j < count) dx[i + j] = out.lane[j];
+    });
+    if (target / kChunk<T> % blockDim.x != threadIdx.x) continue;  // the thread that wrote there
+    Double d = Double(k.per_exp) * Double(double(exp(V::of(at_target) - base).v)) - Double(k.uniform) - Double(k.hit);
+    if (p.softcap > 0) d = d * loss::cap_slope(Double(double(at_target)), Double(p.softcap));
+    dx[target] = from_double<U>(d.v);
   }
 }
 
@@ -176,7 +189,8 @@ template <class A> int denominator(const LossCudaTokens& t, void* stream) { retu
 template <class T, class U> int rows(const LossCudaRows& p, void* stream) {
   if (p.rows == 0) return 0;
   const dim3 block = block_of(team_size(p.t.classes, kChunk<T>));
-  return device::launch(rows_kernel<T, U>, device::blocks_for(p.rows, block.y), block, 0, stream, p);
+  const auto kernel = p.bias || p.softcap > 0 ? rows_kernel<true, T, U> : rows_kernel<false, T, U>;
+  return device::launch(kernel, device::blocks_for(p.rows, block.y), block, 0, stream, p);
 }
 template <class A> int sum(const LossCudaSum& p, void* stream) {
   return device::launch(sum_kernel<A>, p.t.per_token ? device::blocks_for(p.t.tokens, 1024) : 1, 1024, 0, stream, p);

@@ -30,7 +30,7 @@ struct LossCudaTokens {
 struct LossCudaRows {
   LossCudaTokens t;
   const void *x, *bias;      // bias: classes values of the accumulator's type, or null
-  void* dx;                  // null: no gradient; x itself, or apart from it
+  void* dx;                  // null: no gradient; x itself (rows_to_bf16: each row the beginning of x's), or apart from it
   int64_t x_pitch, dx_pitch, first, rows;
   double smoothing, z, softcap;
   DeviceVector lse_in, lse_out;  // known: dx alone is computed; wanted
@@ -40,7 +40,7 @@ struct LossCudaSum { LossCudaTokens t; const double* per_token; DeviceVector out
 struct LossCudaKernels {
   ByDType<int (*)(const LossCudaTokens&, void* stream)> denominator;   // by the accumulator's type
   ByDType<int (*)(const LossCudaRows&, void* stream)> rows;            // dx has the dtype of x
-  int (*rows_to_bf16)(const LossCudaRows&, void* stream);              // x is f32, dx is bf16 and apart
+  int (*rows_to_bf16)(const LossCudaRows&, void* stream);              // x is f32, dx is bf16
   ByDType<int (*)(const LossCudaSum&, void* stream)> sum;              // by the accumulator's type
 };
 extern const LossCudaKernels loss_cuda_kernels;

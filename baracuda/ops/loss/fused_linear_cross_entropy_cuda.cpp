@@ -1,0 +1,183 @@
+// The chunk loop on CUDA. How many rows count is known on the device alone, so every chunk runs, and rows that do not count are
+// cleared: in x for dw, in the gradient of the logits, in dx. Floor: three products; beside them each logit is written once, read
+// twice and written as a gradient, and dw is read and written once per chunk.
+#include "baracuda/device/launch.hpp"
+#include "baracuda/device/rows.hpp"
+#include "baracuda/ops/loss/fused_loss_cuda.hpp"
+#include "baracuda/ops/loss/fused_loss_plan.hpp"
+#include "baracuda/ops/loss/loss_cuda_args.hpp"
+
+namespace baracuda {
+namespace {
+
+using namespace fused_loss;
+constexpr std::string_view kName = "fused_linear_cross_entropy.cuda.chunked";
+
+// A chunk reads and writes an f32 dw, 8 bytes for the 6 x rows flops of an element of w: on an H200 244 / rows of the products' time.
+constexpr ChunkLimits kLimits{4096, int64_t(1) << 30};
+
+class Run {
+ public:
+  explicit Run(const Launch<FusedLinearCrossEntropy>& l)
+      : l_(l), d_(l.desc), a_(l.args), s_(*static_cast<const State*>(l.state)), t_(d_), k_(loss_cuda_kernels), f_(fused_loss_cuda_kernels) {
+    Carver c = l.carver();
+    w_ = carve(d_, s_, DeviceKind::cuda, c);
+    tokens_ = tokens_of(d_, a_, 1, w_.factor);
+  }
+  Status operator()() {
+    BARACUDA_TRY(queue([&](void* stream) { return k_.denominator[t_.acc](tokens_, stream); }));
+    if (d_.tokens && d_.bias && w_.bias) BARACUDA_TRY(copy(f_.widen[d_.weight()], vector(a_.bias.data, d_.weight()), vector(w_.bias, t_.acc)));
+    for (int64_t done = 0; done < d_.tokens; done += s_.most_rows) {
+      const int64_t rows = std::min(s_.most_rows, d_.tokens - done);
+      for (const Products& p : s_.pieces)
+        if (p.rows == rows) { BARACUDA_TRY(piece(p, done)); break; }
+    }
+    return finish();
+  }
+
+ private:
+  template <class F> Status queue(F f) const { return device::queue(l_.stream, kName, [&] { return f(l_.stream.handle); }); }
+  TensorView view(const void* p, DType t, int64_t rows, int64_t n, int64_t pitch) const { return matrix(p, t, rows, n, pitch, l_.stream.device); }
+  TensorView vector(const void* p, DType t) const { return view(p, t, 1, d_.classes, d_.classes); }
+  TensorView rows_of(const TensorView& v, int64_t first, int64_t rows) const { return view(row_at(v, first), v.dtype, rows, v.shape[1], v.strides[0]); }
+  // `first`: the token of row 0, where rows that do not count are cleared; -1: none is.
+  Status copy(FusedLossCopyRun run, const TensorView& from, const TensorView& to, int64_t first = -1, bool add = false) const {
+    const FusedLossCopy c{tokens_, first, first >= 0, add, from.data, to.data, from.strides[0], to.strides[0], to.shape[0], to.shape[1]};
+    return queue([&](void* stream) { return run(c, stream); });
+  }
+  Status product(const GemmPlan& plan, const TensorView& a, const TensorView& b, const TensorView& c) const {
+    return plan.run(l_.stream, {w_.gemm.data, plan.workspace_size()}, {a, b, c, {}});
+  }
+  Status piece(const Products& p, int64_t done) const {
+    const int64_t h = d_.hidden, v = d_.classes, acc = int64_t(byte_size(t_.acc));
+    const TensorView x = rows_of(a_.x, done, p.rows), clear_x = view(w_.x, d_.dtype, p.rows, h, h), wide_x = view(w_.wide_x, t_.acc, p.rows, h, h);
+    if (w_.x) BARACUDA_TRY(copy(f_.same[d_.dtype], x, clear_x, done));
+    if (w_.wide_x) BARACUDA_TRY(copy(f_.widen[d_.dtype], x, wide_x, done));
+    BARACUDA_TRY(product(*p.logits, t_.logits_in == d_.dtype ? x : wide_x, a_.w, view(w_.logits, t_.acc, p.rows, v, s_.pitch)));
+
+    // The gradient lies in the first bytes of the rows of logits.
+    const TensorView dlogits = view(w_.logits, t_.dlogits, p.rows, v, s_.pitch * acc / int64_t(byte_size(t_.dlogits)));
+    LossCudaRows r{};
+    r.t = tokens_;
+    r.x = w_.logits, r.x_pitch = s_.pitch, r.bias = !d_.bias ? nullptr : w_.bias ? w_.bias : a_.bias.data;
+    r.dx = any_gradient(d_) ? w_.logits : nullptr, r.dx_pitch = dlogits.strides[0];
+    r.first = done, r.rows = p.rows;
+    r.smoothing = d_.label_smoothing, r.z = d_.z_loss, r.softcap = d_.softcap;
+    r.loss = w_.loss, r.z_part = w_.z_part;
+    BARACUDA_TRY(queue([&](void* stream) { return (t_.dlogits == t_.acc ? k_.rows[t_.acc] : k_.rows_to_bf16)(r, stream); }));
+
+    if (d_.grad_bias) {
+      const FusedLossColumns c{dlogits.data, dlogits.strides[0], p.rows, v, w_.dbias, done > 0};
+      BARACUDA_TRY(queue([&](void* stream) { return f_.columns[t_.dlogits](c, stream); }));
+    }
+    if (d_.grad_w)
+      BARACUDA_TRY(product(done == 0 ? *p.dw_first : *p.dw_more, dlogits, t_.dlogits == d_.dtype ? clear_x : wide_x,
+                           dw_is_sum(d_) ? a_.dw : view(w_.dw, t_.acc, v, h, h)));
+    return d_.grad_x ? gradient_of_x(p, dlogits, done) : Status();
+  }
+  Status gradient_of_x(const Products& p, const TensorView& dlogits, int64_t done) const {
+    const int64_t h = d_.hidden, v = d_.classes, block = w_block(d_);
+    const TensorView out = rows_of(a_.dx, done, p.rows), dx = w_.dx ? view(w_.dx, dx_out(d_), p.rows, h, h) : out;
+    for (int64_t b = 0; b < v; b += block) {
+      const int64_t n = std::min(block, v - b);
+      TensorView w = rows_of(a_.w, b, n);
+      if (widens_w(d_)) {
+        const TensorView wide = view(w_.wide_w, t_.acc, n, h, h);
+        BARACUDA_TRY(copy(f_.widen[d_.weight()], w, wide));
+        w = wide;
+      }
+      TensorView columns = dlogits;
+      columns.data = dlogits.as<char>() + b * int64_t(byte_size(t_.dlogits)), columns.shape[1] = n;
+      BARACUDA_TRY(product(b == 0 ? *p.dx_first : n < block ? *p.dx_last : *p.dx_more, columns, w, dx));
+    }
+    // 0 w is no zero where w is not finite.
+    return w_.dx ? copy(f_.narrow[d_.dtype], dx, out, done) : copy(f_.same[d_.dtype], view(nullptr, d_.dtype, p.rows, h, h), out, done);
+  }
+  Status finish() const {
+    const auto sum = [&](const double* per_token, const TensorView& out) {
+      return out.absent() ? Status() : queue([&](void* stream) { return k_.sum[t_.acc]({tokens_, per_token, DeviceVector::of(out)}, stream); });
+    };
+    BARACUDA_TRY(sum(w_.loss, a_.loss));
+    BARACUDA_TRY(sum(w_.z_part, a_.z_part));
+    const DType dw = d_.weight_gradient();
+    const TensorView dbias = vector(a_.dbias.data, dw);
+    if (d_.tokens == 0) {
+      if (d_.accumulate) return {};
+      if (d_.grad_w) BARACUDA_TRY(clear(a_.dw));
+      return d_.grad_bias ? clear(dbias) : Status();
+    }
+    if (d_.grad_w && !dw_is_sum(d_)) BARACUDA_TRY(copy(f_.narrow[dw], view(w_.dw, t_.acc, d_.classes, d_.hidden, d_.hidden), a_.dw, -1, d_.accumulate));
+    return d_.grad_bias ? copy(f_.from_double[dw], vector(w_.dbias, DType::f64), dbias, -1, d_.accumulate) : Status();
+  }
+  Status clear(const TensorView& v) const {
+    return copy(f_.same[v.dtype], view(nullptr, v.dtype, v.shape[0], v.shape[1], 0), v);
+  }
+
+  const Launch<FusedLinearCrossEntropy>& l_;
+  const D& d_;
+  const FusedLinearCrossEntropy::Args& a_;
+  const State& s_;
+  Types t_;
+  const LossCudaKernels& k_;
+  const FusedLossCudaKernels& f_;
+  LossCudaTokens tokens_{};
+  Scratch w_{};
+};
+Status run_forward(const Launch<FusedLinearCrossEntropy>& l) { return Run(l)(); }
+
+Status run_backward(const Launch<FusedLinearCrossEntropyBackward>& l) {
+  constexpr std::string_view name = FusedLinearCrossEntropyBackward::name;
+  const auto& a = l.args;
+  if (a.dloss.absent() && a.scale == 1) return {};
+  if (l.desc.accumulate)
+    return invalid(name, a.dloss.absent() ? text("the factor is ", a.scale, ", and with accumulate dw and dbias hold other gradients too: give dloss to the forward")
+                                          : std::string("dloss is given, on a device where only a kernel can read it, and with accumulate dw and dbias hold other gradients too: give dloss to the forward"));
+  for (const TensorView* v : {&a.dx, &a.dw, &a.dbias}) {
+    if (v->absent()) continue;
+    const bool flat = v->shape.rank == 1;
+    const FusedLossScale s{v->data, flat ? v->shape[0] : v->strides[0], flat ? 1 : v->shape[0], v->shape[v->shape.rank - 1], a.scale, a.dloss.data};
+    BARACUDA_TRY(device::queue(l.stream, "fused_linear_cross_entropy_backward.cuda.scale", [&] { return fused_loss_cuda_kernels.scale[v->dtype](s, l.stream.handle); }));
+  }
+  return {};
+}
+
+// Whether the products of f32 rows could take TF32.
+bool any_f32_product(const D& d) {
+  const Types t(d);
+  return t.acc == DType::f32 && (t.logits_in == DType::f32 || (any_gradient(d) && t.dlogits == DType::f32));
+}
+template <bool kTf32> PrecisionGuarantee promises(const D& d) {
+  PrecisionGuarantee g = guarantee(d);
+  g.tf32 = kTf32;
+  return g;
+}
+template <bool kTf32> std::string refuse(const D& d, const PlanPreference&) {
+  if (kTf32 && !any_f32_product(d)) return "none of its products is one of f32 operands";
+  return refuse_types(d);
+}
+template <bool kTf32> Result<PlanState> prepare_row(const Stream& s, const D& d, const PlanPreference& preference) {
+  PlanPreference p = preference;
+  p.math = kTf32 ? MathMode::allow_tf32 : MathMode::strict;
+  return prepare(s, d, p, kLimits);
+}
+void carve_row(const D& d, const void* state, Carver& c) { (void)carve(d, *static_cast<const State*>(state), DeviceKind::cuda, c); }
+
+}  // namespace
+
+template <> std::span<const Kernel<FusedLinearCrossEntropy>> cuda_kernels<FusedLinearCrossEntropy>() {
+  static constexpr Kernel<FusedLinearCrossEntropy> list[] = {
+      {.name = "fused_linear_cross_entropy.cuda.chunked_tf32", .device = DeviceKind::cuda, .min_arch = 80,
+       .launch = launch_all<FusedLinearCrossEntropy>(TypeList<f16, bf16, float>{}, run_forward), .guarantee = promises<true>, .refuse = refuse<true>,
+       .carve = carve_row, .prepare = prepare_row<true>},
+      {.name = kName, .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FusedLinearCrossEntropy>(Floating{}, run_forward),
+       .guarantee = promises<false>, .refuse = refuse<false>, .carve = carve_row, .prepare = prepare_row<false>}};
+  return list;
+}
+template <> std::span<const Kernel<FusedLinearCrossEntropyBackward>> cuda_kernels<FusedLinearCrossEntropyBackward>() {
+  static constexpr Kernel<FusedLinearCrossEntropyBackward> list[] = {
+      {.name = "fused_linear_cross_entropy_backward.cuda.scale", .device = DeviceKind::cuda, .min_arch = 80,
+       .launch = launch_all<FusedLinearCrossEntropyBackward>(Floating{}, run_backward), .guarantee = guarantee, .refuse = refuse<false>}};
+  return list;
+}
+
+}  // namespace baracuda

@@ -1,0 +1,128 @@
+// What a chunk needs beside its products and its losses: rows of x with those that do not count cleared (0 x NaN must not reach dw),
+// conversions, column sums, factors. Each is bound by memory, each element once; some 16 bytes per thread and load.
+#include "baracuda/ops/loss/fused_loss_cuda.hpp"
+#include "baracuda/ops/loss/loss_device.cuh"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+using namespace device_rows;
+using namespace loss_device;
+
+constexpr int kThreads = 256, kSteps = 4;  // a block has kSteps units for each thread, of one row
+template <class T> __device__ __forceinline__ bool aligned(const T* p, int n) { return uintptr_t(p) % (uintptr_t(n) * sizeof(T)) == 0; }
+
+template <class T, class U> inline constexpr int kUnit = 16 / int(sizeof(T) > sizeof(U) ? sizeof(T) : sizeof(U));
+template <class T, class U> __global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ FusedLossCopy p) {
+  constexpr int N = kUnit<T, U>;
+  const int64_t spans = (p.n + kThreads * kSteps * N - 1) / (kThreads * kSteps * N);
+  for (int64_t b = blockIdx.x; b < p.rows * spans; b += gridDim.x) {
+    const int64_t row = b / spans, begin = b % spans * (kThreads * kSteps * N) + int64_t(threadIdx.x) * N;
+    const bool cleared = p.clear && target_of(p.t, p.first + row) < 0, clear = cleared || !p.from;
+    if (!p.from && p.clear && !cleared) continue;
+    const T* from = static_cast<const T*>(p.from) + row * p.from_pitch;
+    U* to = static_cast<U*>(p.to) + row * p.to_pitch;
+    const bool whole = (clear || aligned(from, N)) && aligned(to, N);
+    Chunk<T, N> x[kSteps];
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const int64_t i = begin + s * kThreads * N;
+      x[s] = {};
+      if (clear) continue;
+      if (whole && i + N <= p.n) x[s] = *reinterpret_cast<const Chunk<T, N>*>(from + i);
+      else
+        for (int j = 0; j < N; ++j)
+          if (i + j < p.n) x[s].lane[j] = from[i + j];
+    }
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const int64_t i = begin + s * kThreads * N;
+      const bool all = whole && i + N <= p.n;
+      Chunk<U, N> y{};
+      if (p.add && all) y = *reinterpret_cast<const Chunk<U, N>*>(to + i);
+      for (int j = 0; j < N; ++j) {
+        if (!p.add) y.lane[j] = cast_element<U>(x[s].lane[j]);
+        else if (i + j < p.n) {
+          const U there = all ? y.lane[j] : to[i + j];
+          y.lane[j] = cast_element<U>(cast_element<Acc<T>>(x[s].lane[j]) + cast_element<Acc<T>>(there));
+        }
+      }
+      if (all) *reinterpret_cast<Chunk<U, N>*>(to + i) = y;
+      else
+        for (int j = 0; j < N; ++j)
+          if (i + j < p.n) to[i + j] = y.lane[j];
+    }
+  }
+}
+
+constexpr int kSlices = 8;  // of the rows, one per warp: row r is in slice r % kSlices
+template <class T> __global__ void __launch_bounds__(32 * kSlices) columns_kernel(const __grid_constant__ FusedLossColumns p) {
+  constexpr int N = kChunk<T>;
+  __shared__ double part[kSlices][32][N];
+  const int lane = int(threadIdx.x) % 32, slice = int(threadIdx.x) / 32;
+  for (int64_t first = int64_t(blockIdx.x) * 32 * N; first < p.n; first += int64_t(gridDim.x) * 32 * N) {
+    const int64_t j = first + lane * N;
+    double sum[N] = {};
+#pragma unroll 4
+    for (int64_t r = slice; r < p.rows; r += kSlices) {
+      const T* const x = static_cast<const T*>(p.x) + r * p.pitch + j;
+      const auto c = load_chunk(x, p.n - j, aligned16(x));
+#pragma unroll
+      for (int l = 0; l < N; ++l) sum[l] = sum[l] + double(load<1>(&c.lane[l]).v);
+    }
+    for (int l = 0; l < N; ++l) part[slice][lane][l] = sum[l];
+    __syncthreads();
+    for (int e = int(threadIdx.x); e < 32 * N; e += 32 * kSlices)
+      if (first + e < p.n) {
+        double s = p.add ? p.sums[first + e] : 0;
+        for (int k = 0; k < kSlices; ++k) s = s + part[k][e / N][e % N];
+        p.sums[first + e] = s;
+      }
+    __syncthreads();
+  }
+}
+
+template <class T> __global__ void __launch_bounds__(kThreads) scale_kernel(const __grid_constant__ FusedLossScale p) {
+  constexpr int N = kChunk<T>;
+  using A = Acc<T>;
+  const double factor = p.scale * (p.dloss ? double(*static_cast<const A*>(p.dloss)) : 1);
+  if (factor == 1) return;
+  const Pack<A, 1> s = factor;
+  const int64_t spans = (p.n + kThreads * N - 1) / (kThreads * N);
+  for (int64_t b = blockIdx.x; b < p.rows * spans; b += gridDim.x) {
+    const int64_t i = b % spans * (kThreads * N) + int64_t(threadIdx.x) * N;
+    if (i >= p.n) continue;
+    T* const x = static_cast<T*>(p.x) + b / spans * p.pitch + i;
+    const bool whole = aligned16(x);
+    auto c = load_chunk(x, p.n - i, whole);
+#pragma unroll
+    for (int j = 0; j < N; ++j) store<T, 1>(&c.lane[j], load<1>(&c.lane[j]) * s);
+    store_chunk(x, c, p.n - i, whole);
+  }
+}
+
+template <class T, class U> int copy(const FusedLossCopy& p, void* stream) {
+  if (p.rows == 0 || p.n == 0) return 0;
+  return device::launch(copy_kernel<T, U>, device::blocks_for(p.rows * device::ceil_div(p.n, kThreads * kSteps * kUnit<T, U>), 1), kThreads, 0, stream, p);
+}
+template <class T> int columns(const FusedLossColumns& p, void* stream) {
+  return device::launch(columns_kernel<T>, device::blocks_for(p.n, 32 * kChunk<T>), 32 * kSlices, 0, stream, p);
+}
+template <class T> int scale(const FusedLossScale& p, void* stream) {
+  if (p.rows == 0 || p.n == 0) return 0;
+  return device::launch(scale_kernel<T>, device::blocks_for(p.rows * device::ceil_div(p.n, kThreads * kChunk<T>), 1), kThreads, 0, stream, p);
+}
+constexpr FusedLossCudaKernels kKernels = {
+    device::floating<FusedLossCopyRun>(copy<f16, f16>, copy<bf16, bf16>, copy<float, float>, copy<double, double>),
+    device::floating<FusedLossCopyRun>(copy<f16, float>, copy<bf16, float>, copy<float, float>, copy<double, double>),
+    device::floating<FusedLossCopyRun>(copy<float, f16>, copy<float, bf16>, copy<float, float>, copy<double, double>),
+    device::floating<FusedLossCopyRun>(copy<double, f16>, copy<double, bf16>, copy<double, float>, copy<double, double>),
+    device::floating<int (*)(const FusedLossColumns&, void*)>(columns<f16>, columns<bf16>, columns<float>, columns<double>),
+    device::floating<int (*)(const FusedLossScale&, void*)>(scale<f16>, scale<bf16>, scale<float>, scale<double>)};
+
+}  // namespace
+}  // namespace BARACUDA_ISA
+
+extern const FusedLossCudaKernels fused_loss_cuda_kernels = kKernels;
+
+}  // namespace baracuda

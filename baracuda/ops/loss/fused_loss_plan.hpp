@@ -1,0 +1,61 @@
+#pragma once
+// What the rows of fused linear cross entropy decide before there is data, on any device: types, chunk, products, scratch.
+#include "baracuda/ops/gemm/gemm.hpp"
+#include "baracuda/ops/loss/fused_linear_cross_entropy.hpp"
+
+namespace baracuda::fused_loss {
+
+using D = FusedLinearCrossEntropyDescriptor;
+
+// The types that follow from those of x and w.
+struct Types {
+  DType acc, logits_in, dlogits;  // logits_in: operands of the first product; dlogits: operands of the other two
+  explicit Types(const D& d)
+      : acc(accumulator(d.dtype)), logits_in(d.weight() == d.dtype ? d.dtype : acc),
+        dlogits(d.dtype == DType::bf16 && d.weight() == DType::bf16 ? DType::bf16 : acc) {}
+};
+inline bool any_gradient(const D& d) { return d.grad_x || d.grad_w || d.grad_bias; }
+inline bool dw_is_sum(const D& d) { return d.weight_gradient() == accumulator(d.dtype); }  // dw itself holds the sums
+// x as it is, and x widened, as operands of a product.
+inline bool uses_x(const D& d) { return Types(d).logits_in == d.dtype || (d.grad_w && Types(d).dlogits == d.dtype); }
+inline bool uses_wide_x(const D& d) {
+  const Types t(d);
+  return t.acc != d.dtype && (t.logits_in == t.acc || (d.grad_w && t.dlogits == t.acc));
+}
+// dx = dlogits w needs w in the type of dlogits: where it has another, blocks of rows of w are widened one by one.
+inline bool widens_w(const D& d) { return d.grad_x && Types(d).dlogits != d.weight(); }
+int64_t w_block(const D& d);
+inline DType dx_out(const D& d) { return Types(d).dlogits == d.dtype ? d.dtype : Types(d).acc; }
+
+// The products for pieces of so many rows.
+struct Products {
+  int64_t rows;
+  std::optional<GemmPlan> logits, dw_first, dw_more, dx_first, dx_more, dx_last;
+};
+struct State : FusedLossChunk {
+  std::vector<Products> pieces;  // by rows, most first
+  int64_t most_rows = 0, pitch = 0;
+  uint64_t gemm_bytes = 0;
+};
+// The chunk, where it is not given: the rule, raised up to so many rows while their logits take at most so many bytes, and halved
+// until the preference's workspace is met.
+struct ChunkLimits { int64_t rows, logits_bytes; };
+Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference& preference, ChunkLimits limits);
+
+struct Scratch {
+  double *loss, *z_part, *dbias, *factor;
+  int64_t* kept;
+  void *bias, *logits, *x, *wide_x, *dx, *dw, *wide_w;
+  Workspace gemm;
+};
+Scratch carve(const D& d, const State& s, DeviceKind device, Carver& c);
+
+std::string refuse_types(const D& d);
+PrecisionGuarantee guarantee(const D& d);
+
+inline TensorView matrix(const void* p, DType t, int64_t rows, int64_t n, int64_t pitch, Device device = {}) {
+  return {const_cast<void*>(p), t, device, {rows, n}, {pitch, 1}};
+}
+inline char* row_at(const TensorView& v, int64_t i) { return v.as<char>() + i * v.strides[0] * int64_t(byte_size(v.dtype)); }
+
+}  // namespace baracuda::fused_loss

@@ -1,0 +1,84 @@
+import torch
+
+from gpu_cases import DEVICE, HALVES_AND_F32, case, normal
+
+F = torch.nn.functional
+
+
+def some_targets(tokens, classes):
+    target = torch.randint(0, classes, (tokens,), device=DEVICE)
+    target[::7] = -100
+    return target
+
+
+def cross_entropy(tokens, classes, backward=False, **fields):
+    """Loss and gradient in one call, or the gradient alone from the forward's lse."""
+    def make(dtype):
+        logits, target = normal(tokens, classes, dtype=dtype, scale=2.0), some_targets(tokens, classes)
+        acc = torch.float32
+        loss, dlogits = torch.empty(1, device=DEVICE, dtype=acc), torch.empty_like(logits)
+        x = logits.double().requires_grad_()
+        want = F.cross_entropy(x, target, label_smoothing=fields.get("label_smoothing", 0.0))
+        gradient, = torch.autograd.grad(want, x)
+        lse = torch.logsumexp(x.detach(), 1).masked_fill(target < 0, 0).to(acc)
+        leaf = logits.clone().requires_grad_()
+        del x
+
+        def theirs():
+            return torch.autograd.grad(F.cross_entropy(leaf, target, label_smoothing=fields.get("label_smoothing", 0.0)), leaf)
+        common = dict(bytes=2 * logits.nbytes, tolerance=2.0 ** {torch.bfloat16: -8, torch.float16: -9, torch.float32: -19}[dtype], repeats=20)
+        if backward:
+            return dict(op="cross_entropy_backward", fields=dict(dtype=dtype, tokens=tokens, classes=classes, **fields),
+                        args=dict(logits=logits, target=target, lse=lse, dlogits=dlogits), out=dict(dlogits=gradient), torch=None, **common)
+        return dict(op="cross_entropy", fields=dict(dtype=dtype, tokens=tokens, classes=classes, grad_logits=True, **fields),
+                    args=dict(logits=logits, target=target, loss=loss, dlogits=dlogits), out=dict(loss=want.detach().reshape(1), dlogits=gradient), torch=theirs, **common)
+    return make
+
+
+def forward_alone(tokens, classes):
+    def make(dtype):
+        logits, target = normal(tokens, classes, dtype=dtype, scale=2.0), some_targets(tokens, classes)
+        loss = torch.empty(1, device=DEVICE, dtype=torch.float32)
+        return dict(op="cross_entropy", fields=dict(dtype=dtype, tokens=tokens, classes=classes), args=dict(logits=logits, target=target, loss=loss),
+                    out=dict(loss=F.cross_entropy(logits.double(), target).reshape(1)), bytes=logits.nbytes, tolerance=2.0 ** -20, repeats=20,
+                    torch=lambda: F.cross_entropy(logits, target))
+    return make
+
+
+def fused(tokens, hidden, classes, preference=None, beside=True, judged=True, **fields):
+    """Loss, dx and dw of x w^T; the oracle in blocks of rows."""
+    def make(dtype):
+        x, w, target = normal(tokens, hidden, dtype=dtype), normal(classes, hidden, dtype=dtype, scale=2.0 * hidden ** -0.5), some_targets(tokens, classes)
+        loss, dx, dw = torch.empty(1, device=DEVICE), torch.empty_like(x), torch.empty_like(w, dtype={"f32": torch.float32}.get(fields.get("dw_dtype"), dtype))
+        kept, out = (target >= 0).sum(), {}
+        if judged:
+            wide, want_dx, want_dw, want = w.double(), torch.empty_like(x, dtype=torch.float64), torch.zeros(classes, hidden, device=DEVICE, dtype=torch.float64), 0
+            for rows in torch.arange(tokens, device=DEVICE).split(2048):
+                logits = (x[rows].double() @ wide.t()).requires_grad_()
+                part = F.cross_entropy(logits, target[rows], reduction="sum") / kept
+                g, = torch.autograd.grad(part, logits)
+                want, want_dx[rows] = want + part.detach(), g @ wide
+                want_dw += g.t() @ x[rows].double()
+            out = dict(loss=want.reshape(1), dx=want_dx, dw=want_dw)
+            del wide, logits, g
+        lx, lw = (x.clone().requires_grad_(), w.clone().requires_grad_()) if beside else (None, None)
+        theirs = lambda: torch.autograd.grad(F.cross_entropy(F.linear(lx, lw), target), (lx, lw))
+        # The gradient of the logits is rounded once, and dx and dw again.
+        return dict(op="fused_linear_cross_entropy", fields=dict(dtype=dtype, tokens=tokens, hidden=hidden, classes=classes, grad_x=True, grad_w=True, preference=preference, **fields),
+                    args=dict(x=x, w=w, target=target, loss=loss, dx=dx, dw=dw), written=dict(loss=loss, dx=dx, dw=dw), out=out, flops=6 * tokens * hidden * classes,
+                    tolerance=2.0 ** {torch.bfloat16: -8, torch.float16: -10, torch.float32: -18}[dtype], repeats=5, torch=theirs if beside else None)
+    return make
+
+
+for _tokens, _classes in ((16384, 32000), (8192, 50257), (4096, 131072)):
+    case("loss", f"cross_entropy with gradient {_tokens}x{_classes}", HALVES_AND_F32)(cross_entropy(_tokens, _classes))
+case("loss", "cross_entropy_backward 16384x32000", HALVES_AND_F32)(cross_entropy(16384, 32000, backward=True))
+case("loss", "cross_entropy 16384x32000", HALVES_AND_F32)(forward_alone(16384, 32000))
+HALF = (torch.bfloat16,)
+case("loss", "fused 4096x4096x32000", HALF)(fused(4096, 4096, 32000))
+case("loss", "fused 16384x768x50304", HALF)(fused(16384, 768, 50304))
+case("loss", "fused 4096x4096x131072", HALF)(fused(4096, 4096, 131072))
+case("loss", "fused 16384x4096x131072", HALF)(fused(16384, 4096, 131072, judged=False))
+case("loss", "fused 16384x4096x131072 f32 dw", HALF)(fused(16384, 4096, 131072, judged=False, beside=False, dw_dtype="f32"))
+case("loss", "fused 16384x4096x131072 f32 dw 544 MiB", HALF)(fused(16384, 4096, 131072, judged=False, beside=False, dw_dtype="f32", preference={"max_workspace": 544 << 20}))
+case("loss", "fused 4096x1024x32000", (torch.float32,))(fused(4096, 1024, 32000))
