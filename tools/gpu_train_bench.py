@@ -4,7 +4,8 @@
 The model: embedding; 12 layers of RMSNorm, half-split rotary positions, causal attention and SwiGLU, 768 wide; RMSNorm; a tied head
 over 50304 tokens with cross entropy; T 1024. Both sides hold bf16 weights, f32 masters and f32 moments, clip gradients to a global
 norm and take AdamW steps. Torch runs eager (flash attention, fused AdamW) and under torch.compile. STEPS steps after WARM are timed:
-ours by the lines that the program prints, one when a step is done, torch's by events."""
+ours by the lines that the program prints, one when a step is done, torch's by events. Then once more with each run of a plan waited
+for: where the time goes."""
 import argparse
 import json
 import pathlib
@@ -17,19 +18,31 @@ THETA, EPS, CLIP, LR, BETAS, DECAY = 10000.0, 1e-5, 1.0, 6e-4, (0.9, 0.95), 0.1
 WARM, STEPS = 3, 10
 
 
-def ours(baracuda, text, batch):
-    """Seconds of each timed step, the losses."""
+def ours(baracuda, text, batch, *more):
+    """Seconds of each timed step, the losses, what the program printed after them."""
     command = [baracuda, "train", "--preset", "124m", "--dtype", "bf16", "--device", "cuda", "--batch", str(batch), "--data", text, "--stop-after", str(WARM + STEPS),
-               "--checkpoint", "", "--svg", "", "--sample", "0"]
+               "--checkpoint", "", "--svg", "", "--sample", "0", *more]
     p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)
-    at, losses = [], []
+    at, losses, rest = [], [], []
     for line in p.stdout:
         if line.startswith("step "):
             at.append(time.perf_counter())
             losses.append(float(line.split()[3]))
+        else:
+            rest.append(line)
     if p.wait():
         raise RuntimeError(p.stderr.read().strip())
-    return [b - a for a, b in zip(at[WARM - 1:], at[WARM:])], losses
+    return [b - a for a, b in zip(at[WARM - 1:], at[WARM:])], losses, rest
+
+
+def where(baracuda, text, batch):
+    """{kernel: milliseconds of a step}."""
+    found = {}
+    for line in ours(baracuda, text, batch, "--time-kernels")[2]:
+        words = line.split()
+        if "ms a step" in line and float(words[words.index("ms") - 1]) > 0:
+            found[words[0]] = found.get(words[0], 0) + float(words[words.index("ms") - 1])
+    return dict(sorted(found.items(), key=lambda kv: -kv[1]))
 
 
 def torch_model():
@@ -140,7 +153,7 @@ def main():
     p.add_argument("--only", default="baracuda,torch.compile,torch", help="which sides, with commas between")
     p.add_argument("--out", default="")
     a = p.parse_args()
-    sides = {"baracuda": lambda: ours(a.baracuda, a.text, a.batch), "torch.compile": lambda: theirs(a.text, a.batch, True), "torch": lambda: theirs(a.text, a.batch, False)}
+    sides = {"baracuda": lambda: ours(a.baracuda, a.text, a.batch)[:2], "torch.compile": lambda: theirs(a.text, a.batch, True), "torch": lambda: theirs(a.text, a.batch, False)}
     results = {}
     for side in a.only.split(","):
         try:
@@ -151,6 +164,10 @@ def main():
         seconds = statistics.median(times)
         results[side] = dict(ms=round(seconds * 1e3, 2), tokens_per_second=round(a.batch * CONTEXT / seconds), first_loss=losses[0], last_loss=losses[-1])
         print(f"{side:14} {seconds * 1e3:8.1f} ms a step of {a.batch * CONTEXT} tokens, {a.batch * CONTEXT / seconds:10.0f} tokens/s, loss {losses[0]:.3f} to {losses[-1]:.3f}", flush=True)
+    if "baracuda" in results:
+        results["baracuda"]["where_ms"] = where(a.baracuda, a.text, a.batch)
+        for kernel, ms in results["baracuda"]["where_ms"].items():
+            print(f"  {kernel:44} {ms:8.3f} ms")
     if a.out:
         import torch
         card = torch.cuda.get_device_name(0)

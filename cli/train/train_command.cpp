@@ -93,6 +93,7 @@ std::function<int()> train_command(CLI::App& app) {
   app.add_option("--save-init", o.save_init, "write the first weights, in f32");
   app.add_option("--save-gradients", o.save_gradients, "write the gradients of the first step");
   add_device(app, o.device);
+  app.add_flag("--time-kernels", o.time_kernels, "from the second step on wait for each run of a plan, and report where the time went");
   for_each_field<Settings>([&](const auto& f) {
     app.add_option_function<std::string>(
            option_of(f.name), [line, field = f.name](const std::string& value) { line->settings.emplace_back(field, value); }, std::string(f.help))

@@ -93,6 +93,7 @@ class Run {
   std::optional<Optimizer> optimizer_;
   std::optional<Generator> generator_;
   std::vector<int64_t> tokens_, targets_;
+  int64_t timed_steps_ = 0;
 };
 
 std::string Run::model_line() const {
@@ -243,6 +244,8 @@ Status Run::loop(bool& interrupted) {
                                                  o_.checkpoint.empty() || saved == first ? "nothing was saved" : fmt::format("{} holds step {}", o_.checkpoint, saved))};
     }
     if (step == first + 1 && !o_.save_gradients.empty()) BARACUDA_TRY(save_list(o_.save_gradients, model_->gradients.named("")));
+    if (o_.time_kernels && step == first + 1) plans_.time();  // what the first call of a kernel takes is not a step's
+    else ++timed_steps_;
     state_.step = step;
     state_.losses.push_back(loss);
     progress.step(step, loss);
@@ -283,9 +286,13 @@ void Run::report() const {
              plans != deterministic                           ? ""
              : stream_.device.kind == DeviceKind::cpu ? ": every run on this machine gives the same bits, with any number of threads"
                                                       : ": every run on this device gives the same bits");
-  const auto list = [](const char* title, const Plans& of) {
+  const auto list = [&](const char* title, const Plans& of) {
+    double total = 0;
+    for (const Plans::Entry& e : of.entries()) total += e.seconds;
     fmt::print("{}\n", title);
-    for (const Plans::Entry& e : of.entries()) fmt::print("  {:<42} {:<4} {:>3}x  {}\n", e.kernel, e.dtype, e.count, e.guarantee);
+    for (const Plans::Entry& e : of.entries())
+      fmt::print("  {:<42} {:<4} {:>3}x  {}{}\n", e.kernel, e.dtype, e.count,
+                 total > 0 ? fmt::format("{:>9.3f} ms a step {:>5.1f}%  ", 1e3 * e.seconds / double(timed_steps_), 100 * e.seconds / total) : "", e.guarantee);
   };
   list("training:", plans_);
   if (generator_) list("sampling:", sampling_);

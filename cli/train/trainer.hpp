@@ -17,6 +17,7 @@ struct TrainOptions {
   double temperature = 0.8;
   int threads = 0;                   // 0: all processors
   std::string device = "cpu";
+  bool time_kernels = false;
 };
 
 // Prints progress and report on stdout. `interrupted` is set where a signal ended the run, after saving.
