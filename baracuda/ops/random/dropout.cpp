@@ -1,14 +1,14 @@
 #include "baracuda/ops/random/dropout.hpp"
-#include <cmath>
 #include <cstring>
-#include "baracuda/math/half.hpp"
 #include "baracuda/ops/copy/copy_elements.hpp"
+#include "baracuda/ops/random/random_detail.hpp"
 #include "baracuda/ops/random/random_words.hpp"
 
 namespace baracuda {
 namespace {
 
 using random_detail::for_words;
+using random_detail::threshold;
 
 template <class D> Status validate_p(std::string_view op, const D& d) {
   if (!valid(d.dtype)) return invalid(op, "invalid dtype");
@@ -18,20 +18,17 @@ template <class D> Status validate_p(std::string_view op, const D& d) {
 template <class D> PrecisionGuarantee guarantee(const D& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
 }
-// Words below it happen with probability p; 2^32 p is exact.
-uint64_t threshold(double p) { return uint64_t(std::ceil(p * 0x1p32)); }
 
 template <class T> void drop(const void* from, void* to, bool* mask, const uint32_t* w, int64_t n, double p) {
   using A = Acc<T>;
   const uint64_t least = threshold(p);
-  const A factor = p < 1 ? A(1 / (1 - p)) : A(0);
+  const A factor = A(random_detail::kept_factor(p));
   const T* x = static_cast<const T*>(from);
   T* y = static_cast<T*>(to);
   for (int64_t i = 0; i < n; ++i) {
     const bool keep = w[i] >= least;
     if (mask) mask[i] = keep;
-    if constexpr (std::is_same_v<T, double>) y[i] = keep ? x[i] * factor : 0;
-    else y[i] = keep ? from_float<T>(to_float(x[i]) * factor) : T{};
+    y[i] = random::dropped(x[i], keep, factor);
   }
 }
 void run_drop(const DropoutDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& mask, uint64_t seed, uint64_t offset, int threads) {
@@ -66,7 +63,7 @@ Status run_bernoulli(const Launch<Bernoulli>& l) {
   if (tensor)
     for_words(d.shape, {MapOperand::of(l.args.probabilities)}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) {
       const float* p = static_cast<const float*>(at[0]);
-      for (int64_t i = 0; i < n; ++i) put(at[1], i, double(w[i]) < double(p[i]) * 0x1p32);
+      for (int64_t i = 0; i < n; ++i) put(at[1], i, random::below(w[i], p[i]));
     });
   else
     for_words(d.shape, {}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) {

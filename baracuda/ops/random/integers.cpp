@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include "baracuda/host/row_walk.hpp"
-#include "baracuda/math/half.hpp"
+#include "baracuda/ops/random/random_detail.hpp"
 #include "baracuda/ops/random/random_words.hpp"
 
 namespace baracuda {
@@ -11,7 +11,6 @@ namespace {
 
 using namespace random_detail;
 
-using Numbers = TypeList<int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>;
 template <class D> PrecisionGuarantee exact_integers(const D& d) { return {.math_precision = d.dtype, .accumulator = d.dtype, .batch_invariant = true}; }
 
 // The integers that a dtype holds one by one.
@@ -25,44 +24,26 @@ Span integers_of(DType t) {
     }
   });
 }
-template <class T> T from_integer(int64_t v) {
-  if constexpr (std::is_integral_v<T>) return T(v);
-  else return from_double<T>(double(v));
-}
+uint64_t both(const uint32_t* w) { return random::both(w[0], w[1]); }
 Status run_randint(const Launch<Randint>& l) {
   const auto& d = l.desc;
-  const uint64_t seed = l.args.seed, offset = l.args.offset, range = uint64_t(d.high.v - d.low.v);  // 0: 2^64
+  const uint64_t seed = l.args.seed, offset = l.args.offset;
+  const IntegerRange r = range_of(d);
   visit_dtype(Numbers{}, d.dtype, 0, [&]<class T>() {
-    const auto put = [&](void* y, int64_t i, uint64_t v) { static_cast<T*>(y)[i] = from_integer<T>(int64_t(uint64_t(d.low.v) + v)); };
+    const auto put = [&](void* y, int64_t i, uint64_t v) { static_cast<T*>(y)[i] = random::from_integer<T>(int64_t(r.low + v)); };
     const MapOperand out = MapOperand::of(l.args.y);
-    // The high half of word times range; low halves below 2^bits mod range are those that some values have one more of.
-    if (range == 0)
+    if (r.range == 0)
       for_words<2>(d.shape, {}, {out}, seed, offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) {
         for (int64_t i = 0; i < n; ++i) put(at[0], i, both(w + 2 * i));
       });
-    else if (range <= uint64_t(1) << 32) {
-      const uint64_t least = (uint64_t(1) << 32) % range;
+    else if (r.range <= uint64_t(1) << 32)
       for_words(d.shape, {}, {out}, seed, offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t begin) {
-        for (int64_t i = 0; i < n; ++i) {
-          uint64_t m = w[i] * range;
-          for (uint32_t attempt = 1; uint32_t(m) < least; ++attempt) m = further_word(seed, offset + uint64_t(begin + i), attempt) * range;
-          put(at[0], i, m >> 32);
-        }
+        for (int64_t i = 0; i < n; ++i) put(at[0], i, random::below_range(w[i], r.range, r.least, seed, offset + uint64_t(begin + i)));
       });
-    } else {
-      const uint64_t least = (0 - range) % range;
+    else
       for_words<2>(d.shape, {}, {out}, seed, offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t begin) {
-        for (int64_t i = 0; i < n; ++i) {
-          unsigned __int128 m = (unsigned __int128)both(w + 2 * i) * range;
-          for (uint32_t attempt = 1; uint64_t(m) < least; ++attempt) {
-            const uint64_t word = 2 * (offset + uint64_t(begin + i));
-            const uint32_t again[2] = {further_word(seed, word, attempt), further_word(seed, word + 1, attempt)};
-            m = (unsigned __int128)both(again) * range;
-          }
-          put(at[0], i, uint64_t(m >> 64));
-        }
+        for (int64_t i = 0; i < n; ++i) put(at[0], i, random::below_wide_range(both(w + 2 * i), r.range, r.least, seed, offset + uint64_t(begin + i)));
       });
-    }
     return 0;
   });
   return {};

@@ -1,5 +1,6 @@
 #pragma once
 // From random words to numbers, for any V. Constants that do not fit the word are exact powers of two.
+#include "baracuda/math/element.hpp"
 #include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/random/philox.hpp"
 
@@ -50,6 +51,40 @@ BARACUDA_HD Angle angle_f64(uint64_t w) {
 BARACUDA_HD Pair<Pack<double, 1>> normal_pair(uint64_t radius, uint64_t angle) {
   const Angle t = angle_f64(angle);
   return box_muller(unit_f64(radius, true), Pack<double, 1>::of(t.a), t.quarter);
+}
+
+// --- ops that compare or scale words
+BARACUDA_HD uint64_t both(uint32_t low, uint32_t high) { return uint64_t(high) << 32 | low; }
+// Word `number` of the stream that stands behind the first one when an element needs another word: counter (block, attempt, 0).
+BARACUDA_HD uint32_t further_word(uint64_t seed, uint64_t number, uint32_t attempt) {
+  const uint64_t block = number / 4;
+  const PhiloxBlock<1> b = philox<1>({{uint32_t(block), uint32_t(block >> 32), attempt, 0}}, seed);
+  const bool odd = number & 1;
+  return number & 2 ? (odd ? b.word[3] : b.word[2]) : odd ? b.word[1] : b.word[0];
+}
+// x factor where kept, else 0, whatever x is.
+template <class T> BARACUDA_HD T dropped(T x, bool keep, Acc<T> factor) {
+  if (!keep) return T{};
+  T y;
+  store<T, 1>(&y, load<1>(&x) * Pack<Acc<T>, 1>::of(factor));
+  return y;
+}
+BARACUDA_HD bool below(uint32_t word, float p) { return double(word) < double(p) * 0x1p32; }
+// The high half of word times range, of which each value is as often as the others: low halves below least = 2^bits mod range are those
+// that some values have one more of, and are drawn again. e: the element's number.
+BARACUDA_HD uint64_t below_range(uint32_t word, uint64_t range, uint64_t least, uint64_t seed, uint64_t e) {
+  uint64_t m = word * range;
+  for (uint32_t attempt = 1; uint32_t(m) < least; ++attempt) m = further_word(seed, e, attempt) * range;
+  return m >> 32;
+}
+BARACUDA_HD uint64_t below_wide_range(uint64_t word, uint64_t range, uint64_t least, uint64_t seed, uint64_t e) {
+  unsigned __int128 m = (unsigned __int128)word * range;
+  for (uint32_t attempt = 1; uint64_t(m) < least; ++attempt) m = (unsigned __int128)both(further_word(seed, 2 * e, attempt), further_word(seed, 2 * e + 1, attempt)) * range;
+  return uint64_t(m >> 64);
+}
+template <class T> BARACUDA_HD T from_integer(int64_t v) {
+  if constexpr (std::is_integral_v<T>) return T(v);
+  else return from_double<T>(double(v));
 }
 
 enum class Draw { uniform, normal, exponential, gumbel };

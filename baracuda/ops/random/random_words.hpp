@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <initializer_list>
 #include "baracuda/ops/elementwise/map.hpp"
-#include "baracuda/ops/random/philox.hpp"
 #include "baracuda/ops/random/random_cpu.hpp"
+#include "baracuda/ops/random/random_math.hpp"
 
 namespace baracuda::random_detail {
 
@@ -29,12 +29,6 @@ void for_words(const Shape& shape, std::initializer_list<MapOperand> in, std::in
       for (int k = inputs; k < walk.operands; ++k) walk.put(k, i, n, at[k]);
     }
   });
-}
-inline uint64_t both(const uint32_t* w) { return uint64_t(w[1]) << 32 | w[0]; }
-// Word `number` of the stream that stands behind the first one when an element needs another word: counter (block, attempt, 0).
-inline uint32_t further_word(uint64_t seed, uint64_t number, uint32_t attempt) {
-  const uint64_t block = number / 4;
-  return philox<1>({{uint32_t(block), uint32_t(block >> 32), attempt, 0}}, seed).word[number % 4];
 }
 
 }  // namespace baracuda::random_detail
