@@ -14,7 +14,7 @@
 // axes in this order. Every tensor has strides of its own. lse, bias and the slopes may have any strides.
 // varlen: q, y [total_q, H, D|Dv], k, v [total_k, Hk, D|Dv], lse [H, total_q]; cu_seqlens_q and cu_seqlens_k (i32 or
 // i64, [B + 1], from 0, not falling) give each sequence's rows; q_len and k_len are the largest lengths. Rows of no sequence are
-// not written. No bias with varlen.
+// not written. No bias with varlen. The CPU refuses wrong lengths; on CUDA they are on the device and are cut to the tensors.
 // Heads. H is a multiple of Hk; query head h reads key head h / (H / Hk). dk and dv are summed over the group.
 // Mask. Query i stands at position p(i) = i + Sk - Sq (bottom_right, the default: the last query sees the last key) or
 // p(i) = i (top_left). causal: j <= p(i). window_left = l: j >= p(i) - l, window_right = r: j <= p(i) + r, both
@@ -30,7 +30,8 @@
 //   dq = scale (ds slope) k,   dk = scale (ds slope)^T q,   slope = 1 - tanh^2 of the softcap, 1 without one.
 //
 // Dtypes f16 bf16 f32 f64. Sums and softmax in f32 (f64 for f64), results rounded once. Products: f32 for f16; for bf16
-// on processors with AVX512_BF16 bf16 products with f32 sums, for which p and ds are rounded to bf16.
+// on processors with AVX512_BF16 bf16 products with f32 sums, for which p and ds are rounded to bf16. On CUDA's tensor cores p and
+// ds are rounded to the dtype (math_precision of the guarantee says so); ds of f16 is kept in range by powers of two.
 // Guarantee: deterministic, independent of the number of threads, batch invariant. Workspace: scratch per thread, delta,
 // and what plan.workspace_items() tells; k and v are never expanded to the query heads.
 #include <span>

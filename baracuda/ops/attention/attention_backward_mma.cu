@@ -5,78 +5,12 @@
 //   dq kernel   a block owns queries and goes through tiles of keys: s = q k^T, dp = dy v^T, dq += ds k
 // 7 products of which a kernel that adds to dq across blocks would make 5; here no two blocks write one element and the order of every sum
 // is fixed. Floor: the matrix rate over 2.5 x the forward's flops; shared memory is what bounds (16 rows a warp where D > 64).
-// f16: p is kept times 2^15, ds times a power of two that follows the largest one, so that small weights lose nothing.
-#include "baracuda/ops/attention/attention_mma.cuh"
+#include "baracuda/ops/attention/attention_gradient.cuh"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 using namespace attention;
-
-struct Gradients {
-  SdpaCuda p;
-  int64_t parts;  // of a head's rows
-  bool q_chunks, k_chunks, v_chunks, dy_chunks, dq_chunks, dk_chunks, dv_chunks;
-};
-
-__device__ __forceinline__ float power_of_two(int n) { return __int_as_float((n + 127) << 23); }
-constexpr int kLargest = 14, kAim = 8;  // exponents of the largest ds times the power: where it changes, and to what; f16 ends below 2^16
-// The power of two that a warp's ds are multiplied by.
-template <class T> struct Range {
-  int power = 0;
-  bool found = false;
-  // A larger power or a smaller one for these ds: the sums so far follow.
-  template <int kTiles, int kSums, int kColumns> __device__ __forceinline__ void follow(const float (&ds)[kTiles][kSums][4], float (&sum)[kTiles][kColumns][4]) {
-    if constexpr (kIsF16<T>) {
-      float most = 0;
-#pragma unroll
-      for (int m = 0; m < kTiles; ++m)
-#pragma unroll
-        for (int n = 0; n < kSums; ++n)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const float size = fabsf(ds[m][n][i]);
-            most = fmaxf(most, size < float(kInf) ? size : 0);
-          }
-#pragma unroll
-      for (int w = 16; w; w /= 2) most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, w));
-      const int exponent = (__float_as_int(most) >> 23) - 127;
-      if (most == 0 || (found && exponent + power <= kLargest)) return;
-      const int next = kAim - exponent > 120 ? 120 : kAim - exponent < -120 ? -120 : kAim - exponent, change = found ? next - power : 0;
-      found = true, power = next;
-      if (change == 0) return;
-      const float factor = change < -120 ? 0 : power_of_two(change > 120 ? 120 : change);
-#pragma unroll
-      for (int m = 0; m < kTiles; ++m)
-#pragma unroll
-        for (int n = 0; n < kColumns; ++n)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) sum[m][n][i] *= factor;
-    }
-  }
-  __device__ float factor() const { return kIsF16<T> ? power_of_two(power) : 1; }
-  __device__ float inverse() const { return kIsF16<T> ? power_of_two(-power) : 1; }
-};
-template <class T> inline constexpr int kWeightPower = kIsF16<T> ? 15 : 0;
-template <class T> inline constexpr float kWeightUnit = kIsF16<T> ? 0x1p-15f : 1;
-
-// p (times 2^kWeightPower) and ds; hidden ones are 0.
-template <class T> __device__ __forceinline__ void weigh(float s, float dp, float unit, float lse, float delta, float& w, float& ds) {
-  using V = Pack<float, 1>;
-  constexpr double most = kIsF16<T> ? 127 - kWeightPower<T> : 128;
-  const V x = fma(V::of(s), V::of(unit), V::of(-lse));
-  w = exp_weight<4>(where(x > V(most), V(most), x) + V(double(kWeightPower<T>))).v;
-  ds = w * (dp - delta);
-  if constexpr (kIsF16<T>) ds *= kWeightUnit<T>;
-}
-
-// What a block works on, in shared memory: nothing of it stays in registers across the loop.
-struct Place {
-  SdpaSequence s;
-  Mask mask;
-  int64_t head, kv_head;  // head: of a dq block
-  int row0, n;            // the block's rows
-};
 
 template <int kWidth> struct KeyConfig {
   static constexpr int kTiles = kWidth <= 64 ? 2 : 1, kWarps = 4, kThreads = 32 * kWarps, kRows = 16 * kTiles * kWarps;
@@ -92,11 +26,11 @@ template <class T, int kWidth> __global__ void __launch_bounds__(KeyConfig<kWidt
   const SdpaCuda& p = work.p;
   extern __shared__ __align__(128) char memory[];
   const uint32_t k = shared_address(memory), v = k + C::kRows * kRow, stages = v + C::kRows * kRow, sums = stages + 2 * kStages * kTileBytes;
-  const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4, first = warp * 16 * kTiles;
+  const int warp = int(threadIdx.x) / 32, first = warp * 16 * kTiles;
   const int d = int(p.head_dim), dv_width = int(p.head_dim_v);
   constexpr int kParts = kWidth / kColumns;
   const int chunk = int(blockIdx.x % kParts) * (kColumns / 8);
-  __shared__ Place place;
+  __shared__ GradientPlace place;
   int n, key0, begin, end, tiles;
   {
     const int64_t item = blockIdx.x / kParts;
@@ -105,9 +39,7 @@ template <class T, int kWidth> __global__ void __launch_bounds__(KeyConfig<kWidt
     key0 = int(item / (p.kv_heads * p.batch)) * C::kRows, n = int(least(C::kRows, s.k_len - key0));
     if (n <= 0) return;
     const Mask mask = mask_of(p, s);
-    // Queries that see a key of the block: keys move forward with the query.
-    begin = int(mask.right < 0 ? 0 : most(0, key0 - mask.shift - mask.right)) / kQueries * kQueries;
-    end = int(mask.left < 0 ? s.q_len : least(s.q_len, key0 + n - mask.shift + mask.left));
+    queries_of(mask, s, key0, n, kQueries, begin, end);
     tiles = end > begin ? (end - begin + kQueries - 1) / kQueries : 0;
     Tile::template copy<C::kRows>(k, row_at<const T>(p.k, s, kv_head, s.k_start + key0), p.k.row, n, d, work.k_chunks);
     Tile::template copy<C::kRows>(v, row_at<const T>(p.v, s, kv_head, s.k_start + key0), p.v.row, n, dv_width, work.v_chunks);
@@ -116,20 +48,9 @@ template <class T, int kWidth> __global__ void __launch_bounds__(KeyConfig<kWidt
   __syncthreads();
   const int all = tiles * int(p.group);
   const auto copy = [&](int u) {
-    const SdpaSequence& s = place.s;
-    const int64_t head = place.kv_head * p.group + u / tiles;
-    const int query = begin + u % tiles * kQueries, stage = u % kStages;
+    const int stage = u % kStages;
     const uint32_t q = stages + stage * 2 * kTileBytes;
-    Tile::template copy<kQueries>(q, row_at<const T>(p.q, s, head, s.q_start + query), p.q.row, int(s.q_len) - query, d, work.q_chunks);
-    Tile::template copy<kQueries>(q + kTileBytes, row_at<const T>(p.dy, s, head, s.q_start + query), p.dy.row, int(s.q_len) - query, dv_width, work.dy_chunks);
-    const int i = int(threadIdx.x) % kQueries;
-    if (int(threadIdx.x) < 2 * kQueries) {
-      const bool there = query + i < s.q_len;
-      const int64_t row = s.q_start + (there ? query + i : 0);
-      const float* const from = int(threadIdx.x) < kQueries ? row_at<const float>(p.lse, s, head, row)
-                                                            : static_cast<const float*>(p.delta) + s.b * p.delta_batch + head * p.delta_head + row;
-      copy_async_word(sums + uint32_t(stage * 2 * kQueries + int(threadIdx.x)) * 4, from, there);
-    }
+    copy_queries<Tile, T, kQueries>(work, place, place.kv_head * p.group + u / tiles, begin + u % tiles * kQueries, q, q + kTileBytes, sums + uint32_t(stage * 2 * kQueries) * 4);
   };
   if (all) copy(0);
   commit_copies();
@@ -157,45 +78,10 @@ template <class T, int kWidth> __global__ void __launch_bounds__(KeyConfig<kWidt
         float x[kTiles][kStep / 8][4], dp[kTiles][kStep / 8][4];
         scores<Tile, T, kWidth, kTiles, kStep>(x, k, first, q, d);
         scores<Tile, T, kWidth, kTiles, kStep>(dp, v, first, dy, dv_width);
-        if (masked)
-#pragma unroll
-          for (int i = 0; i < kLines; ++i) seen[i] = 0;
-#pragma unroll
-        for (int e = 0; e < kStep / 4; ++e) {  // a column: query step + column
-          const int column = e / 2 * 8 + 2 * t + e % 2;
-          const uint32_t slot = sums + uint32_t((u % kStages) * 2 * kQueries + step - query + column) * 4;
-          const float raw = __uint_as_float(load_shared_word(slot)), delta = __uint_as_float(load_shared_word(slot + 4 * kQueries));
-          const float lse = raw == float(-kInf) ? float(kInf) : raw * float(kExpUnit<Pack<float, 1>>);  // a query that sees nothing: exp(-inf)
-          int from = 0, to = 0;
-          if (masked) {
-            const KeyRange keys = place.mask.of(step + column);
-            from = int(keys.lo) - key0, to = int(keys.hi) - key0;
-          }
-#pragma unroll
-          for (int i = 0; i < kLines; ++i) {
-            float &a = x[i / 2][e / 2][2 * (i % 2) + e % 2], &b = dp[i / 2][e / 2][2 * (i % 2) + e % 2];
-            float w, ds;
-            weigh<T>(a, b, unit, lse, delta, w, ds);
-            if (masked) {
-              const int r = first + 16 * (i / 2) + 8 * (i % 2) + g;
-              const bool here = r >= from && r < to;
-              seen[i] |= uint32_t(here) << e;
-              if (!here) w = ds = 0;
-            }
-            a = w, b = ds;
-          }
-        }
+        const uint32_t lse = sums + uint32_t((u % kStages) * 2 * kQueries + step - query) * 4;
+        weigh_columns<T, kTiles, kStep>(x, dp, seen, unit, lse, lse + 4 * kQueries, masked, place.mask, step, key0, first);
         range.follow(dp, dk);
-        const float factor = range.factor();
-#pragma unroll
-        for (int m = 0; m < kTiles; ++m)
-#pragma unroll
-          for (int j = 0; j < kStep / 8; ++j)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              weights[m][j][i] = pair<T>(x[m][j][2 * i], x[m][j][2 * i + 1]);
-              slopes[m][j][i] = kIsF16<T> ? pair<T>(dp[m][j][2 * i] * factor, dp[m][j][2 * i + 1] * factor) : pair<T>(dp[m][j][2 * i], dp[m][j][2 * i + 1]);
-            }
+        to_pairs<T, kTiles, kStep>(weights, x, 1), to_pairs<T, kTiles, kStep>(slopes, dp, range.factor());
       }
       if (bad) {
         __syncthreads();
@@ -237,9 +123,9 @@ template <class T, int kWidth> __global__ void __launch_bounds__(QueryConfig<kWi
   const SdpaCuda& p = work.p;
   extern __shared__ __align__(128) char memory[];
   const uint32_t q = shared_address(memory), dy = q + C::kRows * kRow, stages = dy + C::kRows * kRow;
-  const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4, first = warp * 16 * kTiles;
+  const int warp = int(threadIdx.x) / 32, first = warp * 16 * kTiles;
   const int d = int(p.head_dim), dv = int(p.head_dim_v);
-  __shared__ Place place;
+  __shared__ GradientPlace place;
   const T *keys, *values;
   int lo, hi, all_from, all_to, from, to, k_len;
   {
@@ -265,18 +151,9 @@ template <class T, int kWidth> __global__ void __launch_bounds__(QueryConfig<kWi
   if (lo < hi) copy(key);
   commit_copies();
 
-  const auto line_row = [&](int i) { return first + 16 * (i / 2) + 8 * (i % 2) + g; };
   float dq[kTiles][kWidth / 8][4] = {};
-  __shared__ float2 sums[C::kRows];  // lse in the unit of the exponential, delta
-  for (int r = int(threadIdx.x); r < C::kRows; r += C::kThreads) {
-    sums[r] = {float(kInf), 0};
-    if (r >= place.n) continue;
-    const SdpaSequence& s = place.s;
-    const int64_t row = s.q_start + place.row0 + r;
-    const float raw = *row_at<const float>(p.lse, s, place.head, row);
-    if (raw != float(-kInf)) sums[r].x = raw * float(kExpUnit<Pack<float, 1>>);  // else a query that sees nothing: exp(-inf)
-    sums[r].y = static_cast<const float*>(p.delta)[s.b * p.delta_batch + place.head * p.delta_head + row];
-  }
+  __shared__ float2 sums[C::kRows];
+  load_sums<C::kRows, C::kThreads>(sums, p, place);
   Range<T> range;
   const float unit = float(p.scale * kExpUnit<Pack<float, 1>>);
   for (; key < hi; key += kKeys) {
@@ -294,32 +171,9 @@ template <class T, int kWidth> __global__ void __launch_bounds__(QueryConfig<kWi
         float x[kTiles][kStep / 8][4], dp[kTiles][kStep / 8][4];
         scores<Tile, T, kWidth, kTiles, kStep>(x, q, first, k, d);
         scores<Tile, T, kWidth, kTiles, kStep>(dp, dy, first, v, dv);
-#pragma unroll
-        for (int i = 0; i < kLines; ++i) {
-          int begin = 0, end = kStep;
-          const float2 sum = sums[line_row(i)];
-          if (masked) {
-            const KeyRange range_of = place.mask.of(place.row0 + line_row(i));
-            begin = int(range_of.lo) - step, end = int(range_of.hi) - step;
-          }
-#pragma unroll
-          for (int e = 0; e < kStep / 4; ++e) {
-            const int at = e / 2 * 8 + 2 * t + e % 2;
-            float& b = dp[i / 2][e / 2][2 * (i % 2) + e % 2];
-            float w, ds;
-            weigh<T>(x[i / 2][e / 2][2 * (i % 2) + e % 2], b, unit, sum.x, sum.y, w, ds);
-            b = at < begin || at >= end ? 0 : ds;
-          }
-        }
+        weigh_lines<T, kTiles, kStep>(x, dp, unit, sums, masked, place.mask, place.row0, first, step);
         range.follow(dp, dq);
-        const float factor = range.factor();
-#pragma unroll
-        for (int m = 0; m < kTiles; ++m)
-#pragma unroll
-          for (int j = 0; j < kStep / 8; ++j)
-#pragma unroll
-            for (int i = 0; i < 2; ++i)
-              slopes[m][j][i] = kIsF16<T> ? pair<T>(dp[m][j][2 * i] * factor, dp[m][j][2 * i + 1] * factor) : pair<T>(dp[m][j][2 * i], dp[m][j][2 * i + 1]);
+        to_pairs<T, kTiles, kStep>(slopes, dp, range.factor());
       }
       if (bad) {
         __syncthreads();
@@ -343,21 +197,18 @@ template <class T, int kWidth> __global__ void __launch_bounds__(QueryConfig<kWi
                                       [&](int r) { return row_at<T>(p.dq, place.s, place.head, place.s.q_start + place.row0 + r); });
 }
 
-inline Gradients work_of(const SdpaCuda& p, int64_t parts) {
-  return {p, parts, in_chunks(p.q), in_chunks(p.k), in_chunks(p.v), in_chunks(p.dy), in_chunks(p.dq), in_chunks(p.dk), in_chunks(p.dv)};
-}
 template <class T, int kWidth> struct Dkv {
   static int launch(const SdpaCuda& p, void* stream) {
     using C = KeyConfig<kWidth>;
     const int64_t parts = device::ceil_div(p.k_len, C::kRows), items = p.batch * p.kv_heads * parts * (kWidth / C::kColumns);
-    return items ? device::launch(dkv_kernel<T, kWidth>, unsigned(items), C::kThreads, C::kBytes, stream, work_of(p, parts)) : 0;
+    return items ? device::launch(dkv_kernel<T, kWidth>, unsigned(items), C::kThreads, C::kBytes, stream, gradients_of(p, parts)) : 0;
   }
 };
 template <class T, int kWidth> struct Dq {
   static int launch(const SdpaCuda& p, void* stream) {
     using C = QueryConfig<kWidth>;
     const int64_t parts = device::ceil_div(p.q_len, C::kRows), items = p.batch * p.heads * parts;
-    return items ? device::launch(dq_kernel<T, kWidth>, unsigned(items), C::kThreads, C::kBytes, stream, work_of(p, parts)) : 0;
+    return items ? device::launch(dq_kernel<T, kWidth>, unsigned(items), C::kThreads, C::kBytes, stream, gradients_of(p, parts)) : 0;
   }
 };
 

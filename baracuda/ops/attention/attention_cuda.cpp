@@ -54,6 +54,26 @@ Status run_mma(const Launch<FlashSdpa>& l) {
   return device::queue(l.stream, "flash_sdpa.cuda.mma", [&] { return sdpa_cuda_mma.forward[d.dtype](p, l.stream.handle); });
 }
 
+// Instructions of this one architecture: a newer device has others.
+Result<PlanState> only_sm90(const Stream& stream, const SdpaDescriptor&, const PlanPreference&) {
+  if (stream.arch != 90) return Status(Code::unsupported, text("for compute capability 90, the device has ", stream.arch));
+  return PlanState{};
+}
+std::string refuse_scores(const SdpaDescriptor& d) { return d.softcap != 0 || d.alibi || d.has_bias() ? "for scores without softcap, ALiBi and bias" : ""; }
+std::string refuse_backward_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
+  if (const std::string why = refuse_scores(d); !why.empty()) return why;
+  if (std::max(d.head_dim, d.dv()) > 128) return "for head dims up to 128";
+  if (d.q_len < 128) return "for 128 queries and more";
+  return refuse_mma(d, p);
+}
+std::string refuse_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
+  return d.scale && !(*d.scale > 0) ? "for scales above 0" : refuse_backward_sm90(d, p);
+}
+Status run_sm90(const Launch<FlashSdpa>& l) {
+  SdpaCuda p = problem_of(l.desc, l.args);
+  return device::queue(l.stream, "flash_sdpa.cuda.wgmma", [&] { return sdpa_cuda_sm90.forward[l.desc.dtype](p, l.stream.handle); });
+}
+
 void* carve_delta(const SdpaDescriptor& d, Carver& c) {
   return c.take_bytes("delta", (d.varlen ? d.total_q : d.batch * d.q_len) * d.heads, sum_size(d.dtype));
 }
@@ -85,8 +105,12 @@ Status run_backward_exact(const Launch<FlashSdpaBackward>& l) {
   return run_in_order(l, "flash_sdpa_backward.cuda.exact", p, {k.delta[t], k.dkv[t], k.dq[t], p.dbias ? k.dbias[t] : nullptr});
 }
 std::string refuse_backward_mma(const SdpaDescriptor& d, const PlanPreference& p) {
-  if (d.softcap != 0 || d.alibi || d.has_bias()) return "for scores without softcap, ALiBi and bias";
-  return refuse_mma(d, p);
+  const std::string why = refuse_scores(d);
+  return why.empty() ? refuse_mma(d, p) : why;
+}
+Status run_backward_sm90(const Launch<FlashSdpaBackward>& l) {
+  const DType t = l.desc.dtype;
+  return run_in_order(l, "flash_sdpa_backward.cuda.wgmma", backward_of(l), {sdpa_cuda_backward.delta[t], sdpa_cuda_backward_sm90.dkv[t], sdpa_cuda_backward_sm90.dq[t]});
 }
 Status run_backward_mma(const Launch<FlashSdpaBackward>& l) {
   const DType t = l.desc.dtype;
@@ -98,6 +122,8 @@ Status run_backward_mma(const Launch<FlashSdpaBackward>& l) {
 
 template <> std::span<const Kernel<FlashSdpa>> cuda_kernels<FlashSdpa>() {
   static constexpr Kernel<FlashSdpa> list[] = {
+      {.name = "flash_sdpa.cuda.wgmma", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_sm90),
+       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_sm90, .prepare = attention::only_sm90},
       {.name = "flash_sdpa.cuda.mma", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_mma),
        .guarantee = attention::mma_guarantee, .refuse = attention::refuse_mma, .carve = attention::carve_mma},
       {.name = "flash_sdpa.cuda.exact", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(Floating{}, attention::run_exact),
@@ -106,6 +132,8 @@ template <> std::span<const Kernel<FlashSdpa>> cuda_kernels<FlashSdpa>() {
 }
 template <> std::span<const Kernel<FlashSdpaBackward>> cuda_kernels<FlashSdpaBackward>() {
   static constexpr Kernel<FlashSdpaBackward> list[] = {
+      {.name = "flash_sdpa_backward.cuda.wgmma", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<FlashSdpaBackward>(TypeList<f16, bf16>{}, attention::run_backward_sm90),
+       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_backward_sm90, .carve = attention::carve_backward, .prepare = attention::only_sm90},
       {.name = "flash_sdpa_backward.cuda.mma", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpaBackward>(TypeList<f16, bf16>{}, attention::run_backward_mma),
        .guarantee = attention::mma_guarantee, .refuse = attention::refuse_backward_mma, .carve = attention::carve_backward},
       {.name = "flash_sdpa_backward.cuda.exact", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpaBackward>(Floating{}, attention::run_backward_exact),

@@ -25,8 +25,8 @@ struct SdpaCudaMma { ByDType<SdpaLaunch> forward; };
 struct SdpaCudaBackwardMma { ByDType<SdpaLaunch> dq, dkv; };
 struct SdpaCudaBackward { ByDType<SdpaLaunch> delta, dq, dkv, dbias; };
 extern const SdpaCudaForward sdpa_cuda_forward;
-extern const SdpaCudaMma sdpa_cuda_mma;
-extern const SdpaCudaBackwardMma sdpa_cuda_backward_mma;
+extern const SdpaCudaMma sdpa_cuda_mma, sdpa_cuda_sm90;
+extern const SdpaCudaBackwardMma sdpa_cuda_backward_mma, sdpa_cuda_backward_sm90;
 extern const SdpaCudaBackward sdpa_cuda_backward;
 
 }  // namespace baracuda

@@ -134,47 +134,20 @@ __global__ void __launch_bounds__(Config<kWidth, kGeneral>::kThreads, 2) mma_ker
             }
           }
           const int begin = int(row.lo) - step, end = int(row.hi) - step;
-          seen[i] = 0;
+          if constexpr (kGeneral)
 #pragma unroll
-          for (int e = 0; e < kStep / 4; ++e) {
-            float& score = x[i / 2][e / 2][2 * (i % 2) + e % 2];
-            const int at = e / 2 * 8 + 2 * t + e % 2;
-            V slope;
-            if (at < begin || at >= end) score = float(-kInf);
-            else if (kGeneral) score = scored<T>(p, row, step + at, V::of(score), slope).v;
-            seen[i] |= uint32_t(score != float(-kInf)) << e;
-          }
+            for (int e = 0; e < kStep / 4; ++e) {
+              float& score = x[i / 2][e / 2][2 * (i % 2) + e % 2];
+              const int at = e / 2 * 8 + 2 * t + e % 2;
+              V slope;
+              if (at >= begin && at < end) score = scored<T>(p, row, step + at, V::of(score), slope).v;
+            }
+          seen[i] = hide<kTiles, kStep>(x, i, begin, end);
         }
       }
-      // The softmax: x becomes p, as pairs.
       float shrink[kLines];
       uint32_t weights[kTiles][kStep / 8][2];
-      bool rescale = false;
-#pragma unroll
-      for (int i = 0; i < kLines; ++i) {
-        float top = m[i];
-#pragma unroll
-        for (int e = 0; e < kStep / 4; ++e) top = fmaxf(top, x[i / 2][e / 2][2 * (i % 2) + e % 2]);  // NaN does not count
-        top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
-        const V safe = V::of(top == float(-kInf) ? 0 : top);
-        shrink[i] = m[i] == float(-kInf) ? 1 : exp_weight<4>((V::of(m[i]) - safe) * unit).v;  // nothing to shrink yet: 1
-        rescale = rescale || shrink[i] != 1;
-        m[i] = top;
-        V sum = V(0);
-#pragma unroll
-        for (int j = 0; j < kStep / 8; ++j) {
-          const V a = exp_weight<4>((V::of(x[i / 2][j][2 * (i % 2)]) - safe) * unit), b = exp_weight<4>((V::of(x[i / 2][j][2 * (i % 2) + 1]) - safe) * unit);
-          sum = sum + (a + b);
-          weights[i / 2][j][i % 2] = pair<T>(a.v, b.v);
-        }
-        l[i] = fma(V::of(l[i]), V::of(shrink[i]), sum).v;
-      }
-      if (__any_sync(kAllLanes, rescale))
-#pragma unroll
-        for (int i = 0; i < kLines; ++i)
-#pragma unroll
-          for (int j = 0; j < kWidth / 8; ++j) y[i / 2][j][2 * (i % 2)] *= shrink[i], y[i / 2][j][2 * (i % 2) + 1] *= shrink[i];
+      if (soften<T, kTiles, kStep>(x, m, l, shrink, weights, unit)) scale_rows(y, shrink);
       if (bad) add_nonfinite<T, kWidth, kTiles>(y, seen, values + step * p.v.row, p.v.row, k_len - step < kStep ? k_len - step : kStep, 0, dv);
       weighted<Tile, T, kWidth, kTiles, kStep>(y, weights, v, 0, dv);
     }
@@ -187,9 +160,7 @@ __global__ void __launch_bounds__(Config<kWidth, kGeneral>::kThreads, 2) mma_ker
 #pragma unroll
   for (int i = 0; i < kLines; ++i) {
     const int r = line_row(i);
-    float sum = l[i];
-    sum += __shfl_xor_sync(kAllLanes, sum, 1);
-    sum += __shfl_xor_sync(kAllLanes, sum, 2);
+    const float sum = row_sum(l[i]);
     factor[i] = sum == 0 ? 0 : 1 / sum;
     if (r >= place.n) continue;
     const int64_t head = place.head_of(r), query = place.query_of(r);

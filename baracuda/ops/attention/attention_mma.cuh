@@ -69,11 +69,14 @@ template <class T> __device__ __forceinline__ float high_half(uint32_t v) { retu
 // Whether chunks of 16 bytes can be read where they lie.
 inline bool in_chunks(const SdpaTensor& t) { return (uintptr_t(t.p) | uintptr_t(2 * t.batch) | uintptr_t(2 * t.head) | uintptr_t(2 * t.row)) % 16 == 0; }
 
-// kRows rows of up to kWidth elements of T in shared memory, filled by kThreads threads.
-template <class T, int kWidth, int kThreads> struct MmaTile {
+// Rows of up to kWidth elements of T in shared memory, filled by kThreads threads. kBlock: columns lie in blocks of 64, so many rows each.
+template <class T, int kWidth, int kThreads, int kBlock = 0> struct MmaTile {
   static constexpr int kChunks = kWidth / 8, kStep = kThreads / kChunks;  // rows between a thread's rows
   static_assert(kThreads % kChunks == 0 && kChunks % 8 == 0);
-  __device__ static uint32_t at(uint32_t tile, int row, int chunk) { return tile + uint32_t(row * kWidth * 2 + ((chunk ^ (row & 7)) << 4)); }
+  __device__ static uint32_t at(uint32_t tile, int row, int chunk) {
+    if constexpr (kBlock != 0) return tile + uint32_t((chunk / 8 * kBlock + row) * 128 + ((chunk % 8 ^ (row & 7)) << 4));
+    return tile + uint32_t(row * kWidth * 2 + ((chunk ^ (row & 7)) << 4));
+  }
 
   // Queues rows [0, n) by address(r), zeros behind them up to kRows and behind their d elements.
   template <int kRows, class F> __device__ static void copy(uint32_t tile, int n, int d, bool chunks, F address) {
@@ -231,11 +234,65 @@ __device__ __forceinline__ void write_rows(const float (&sum)[kTiles][kColumns /
   }
 }
 
-template <template <class, int> class F> constexpr ByDType<SdpaLaunch> halves_by_width() {
+// One round of the online softmax: sums x become weights, as pairs; m and l follow, and sums of weighted rows shrink. False: all by 1.
+template <class T, int kTiles, int kStep>
+__device__ __forceinline__ bool soften(float (&x)[kTiles][kStep / 8][4], float (&m)[2 * kTiles], float (&l)[2 * kTiles], float (&shrink)[2 * kTiles],
+                                       uint32_t (&weights)[kTiles][kStep / 8][2], Pack<float, 1> unit) {
+  using V = Pack<float, 1>;
+  bool rescale = false;
+#pragma unroll
+  for (int i = 0; i < 2 * kTiles; ++i) {
+    float top = m[i];
+#pragma unroll
+    for (int e = 0; e < kStep / 4; ++e) top = fmaxf(top, x[i / 2][e / 2][2 * (i % 2) + e % 2]);  // NaN does not count
+    top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
+    top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
+    const V safe = V::of(top == float(-kInf) ? 0 : top);
+    shrink[i] = m[i] == float(-kInf) ? 1 : exp_weight<4>((V::of(m[i]) - safe) * unit).v;  // nothing to shrink yet: 1
+    rescale = rescale || shrink[i] != 1;
+    m[i] = top;
+    V sum = V(0);
+#pragma unroll
+    for (int j = 0; j < kStep / 8; ++j) {
+      const V a = exp_weight<4>((V::of(x[i / 2][j][2 * (i % 2)]) - safe) * unit), b = exp_weight<4>((V::of(x[i / 2][j][2 * (i % 2) + 1]) - safe) * unit);
+      sum = sum + (a + b);
+      weights[i / 2][j][i % 2] = pair<T>(a.v, b.v);
+    }
+    l[i] = fma(V::of(l[i]), V::of(shrink[i]), sum).v;
+  }
+  return __any_sync(kAllLanes, rescale);
+}
+template <int kTiles, int kSums> __device__ __forceinline__ void scale_rows(float (&sum)[kTiles][kSums][4], const float (&factor)[2 * kTiles]) {
+#pragma unroll
+  for (int i = 0; i < 2 * kTiles; ++i)
+#pragma unroll
+    for (int j = 0; j < kSums; ++j) sum[i / 2][j][2 * (i % 2)] *= factor[i], sum[i / 2][j][2 * (i % 2) + 1] *= factor[i];
+}
+// Sums over the lanes of a row.
+__device__ __forceinline__ float row_sum(float v) {
+  v += __shfl_xor_sync(kAllLanes, v, 1);
+  return v + __shfl_xor_sync(kAllLanes, v, 2);
+}
+// Line i's scores outside columns [begin, end) become -inf; the bits of those that count.
+template <int kTiles, int kStep> __device__ __forceinline__ uint32_t hide(float (&x)[kTiles][kStep / 8][4], int i, int begin, int end) {
+  const int t = int(threadIdx.x) % 4;
+  uint32_t seen = 0;
+#pragma unroll
+  for (int e = 0; e < kStep / 4; ++e) {
+    float& score = x[i / 2][e / 2][2 * (i % 2) + e % 2];
+    const int at = e / 2 * 8 + 2 * t + e % 2;
+    if (at < begin || at >= end) score = float(-kInf);
+    seen |= uint32_t(score != float(-kInf)) << e;
+  }
+  return seen;
+}
+
+constexpr ByDType<SdpaLaunch> of_halves(SdpaLaunch of_f16, SdpaLaunch of_bf16) {
   ByDType<SdpaLaunch> table;
-  table[DType::f16] = by_width<F, f16>, table[DType::bf16] = by_width<F, bf16>;
+  table[DType::f16] = of_f16, table[DType::bf16] = of_bf16;
   return table;
 }
+template <template <class, int> class F> constexpr ByDType<SdpaLaunch> halves_by_width() { return of_halves(by_width<F, f16>, by_width<F, bf16>); }
 
 }  // namespace attention
 }  // namespace baracuda

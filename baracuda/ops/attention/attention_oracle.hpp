@@ -12,6 +12,7 @@ struct Sdpa {
   SdpaDescriptor d;
   Tensor q, k, v, dy, bias, slopes, cu_q, cu_k;
   Tensor y, lse, dq, dk, dv, dbias;
+  PlanPreference preference, backward_preference;
 
   static Shape q_shape(const SdpaDescriptor& d, int64_t width) {
     return d.varlen ? Shape{d.total_q, d.heads, width} : Shape{d.batch, d.heads, d.q_len, width};
@@ -41,8 +42,8 @@ struct Sdpa {
   }
   FlashSdpa::Args forward_args() const { return {q, k, v, y, lse, bias, slopes, cu_q, cu_k}; }
   FlashSdpaBackward::Args backward_args() const { return {dy, q, k, v, y, lse, dq, dk, dv, bias, dbias, slopes, cu_q, cu_k}; }
-  Status forward() const { return run_plan<FlashSdpa>(d, forward_args()); }
-  Status backward() const { return run_plan<FlashSdpaBackward>(d, backward_args()); }
+  Status forward() const { return run_plan<FlashSdpa>(d, forward_args(), preference); }
+  Status backward() const { return run_plan<FlashSdpaBackward>(d, backward_args(), backward_preference); }
 };
 
 struct SdpaTruth {
@@ -70,8 +71,10 @@ inline SdpaTruth sdpa_truth(const Sdpa& c) {
   // backward, y rounded in delta. All in units of one rounding of the sums times (4 + 4 sqrt(terms)).
   const bool half = d.dtype == DType::f16 || d.dtype == DType::bf16;
   const double unit = unit_roundoff(accumulator(d.dtype)) * (4 + 4 * std::sqrt(double(t.terms)));
-  const auto plan = FlashSdpaPlan::select(test_stream(), d);
-  const bool rounds = d.dtype == DType::bf16 || (plan.ok() && plan->precision_guarantee().math_precision == d.dtype && half);
+  const auto plan = FlashSdpaPlan::select(test_stream(), d, c.preference);
+  const auto gradients = FlashSdpaBackwardPlan::select(test_stream(), d, c.backward_preference);
+  const bool rounds = d.dtype == DType::bf16 || (half && plan.ok() && plan->precision_guarantee().math_precision == d.dtype) ||
+                      (half && gradients.ok() && gradients->precision_guarantee().math_precision == d.dtype);
   const double weight = ((half ? 0x1p-18 : 0) + (rounds ? 2 * unit_roundoff(d.dtype) : 0)) / unit;
   const double rounded_y = half ? unit_roundoff(d.dtype) / unit : 0;
 

@@ -291,6 +291,46 @@ TEST(AttentionDecode, LongCache) {  // keys in parts on CUDA
   }
 }
 
+// Every row of the device, not only the first that accepts.
+TEST(AttentionRows, EachOne) {
+  std::vector<SdpaDescriptor> shapes;
+  for (DType t : kDTypesHere) {
+    shapes.push_back({.dtype = t, .heads = 2, .q_len = 300, .k_len = 300, .head_dim = 64, .causal = true});
+    shapes.push_back({.dtype = t, .heads = 4, .kv_heads = 2, .q_len = 150, .k_len = 410, .head_dim = 128, .head_dim_v = 72});
+    shapes.push_back({.dtype = t, .batch = 2, .q_len = 260, .k_len = 200, .head_dim = 40, .window_left = 70, .window_right = 9});
+    shapes.push_back({.dtype = t, .q_len = 140, .k_len = 140, .head_dim = 200, .causal = true});
+  }
+  const DeviceKind device = test_stream().device.kind;
+  for (const SdpaDescriptor& d : shapes) {
+    for (const auto& row : FlashSdpaPlan::rows(device)) {
+      Sdpa c(d, 81);
+      c.preference.require_kernel = row.name;
+      if (!FlashSdpaPlan::select(test_stream(), d, c.preference).ok()) continue;
+      SCOPED_TRACE(row.name);
+      check_sdpa(c);
+    }
+    for (const auto& row : FlashSdpaBackwardPlan::rows(device)) {
+      Sdpa c(d, 82);
+      c.backward_preference.require_kernel = row.name;
+      if (!FlashSdpaBackwardPlan::select(test_stream(), d, c.backward_preference).ok()) continue;
+      SCOPED_TRACE(row.name);
+      check_sdpa(c);
+      check_repeat_bits<FlashSdpaBackward>(d, c.backward_args(), c.backward_preference, 1);
+    }
+  }
+}
+TEST(AttentionRows, LargeAndSmallGradientsOfHalves) {  // score gradients beyond the range of f16, results within it
+  for (const auto& row : FlashSdpaBackwardPlan::rows(test_stream().device.kind))
+    for (DType t : {DType::f16, DType::bf16})
+      for (double size : {5000.0, 2e-3}) {
+        Sdpa c({.dtype = t, .heads = 2, .q_len = 170, .k_len = 170, .head_dim = 64, .causal = true}, 83);
+        c.dy = Tensor::normal(t, c.dy.shape(), 84, 0, size);
+        c.backward_preference.require_kernel = row.name;
+        SCOPED_TRACE(row.name);
+        check_sdpa(c);
+      }
+}
+
 TEST(AttentionErrors, Descriptors) {
   const SdpaDescriptor ok{.heads = 4, .q_len = 8, .k_len = 8, .head_dim = 16};
   auto with = [&](auto change) {
