@@ -2,7 +2,7 @@ import torch
 
 from gpu_cases import ALL, HALVES_AND_F32, case, normal
 
-HALVES = (torch.bfloat16, torch.float16)
+HALVES, BF16_AND_F32 = (torch.bfloat16, torch.float16), (torch.bfloat16, torch.float32)
 TILE = {"require_kernel": "gemm.cuda.tile"}
 TF32 = {"allow_tf32": True}
 
@@ -30,11 +30,11 @@ def product(m, n, k, trans_b=False, preference=None, tolerance=None, **fields):
 
 case("gemm", "8192x8192x8192", HALVES)(product(8192, 8192, 8192))
 case("gemm", "4096x4096x4096 nt", ALL)(product(4096, 4096, 4096, trans_b=True))
-case("gemm", "4097x4095x4099", (torch.bfloat16, torch.float32))(product(4097, 4095, 4099))
+case("gemm", "4097x4095x4099", BF16_AND_F32)(product(4097, 4095, 4099))
+case("gemm", "8192x4096x1024 bias", HALVES)(product(8192, 4096, 1024, trans_b=True, bias="row"))
 case("gemm", "8192x4096x1024 bias gelu", HALVES_AND_F32)(product(8192, 4096, 1024, trans_b=True, bias="row", epilogue="gelu"))
-case("gemm", "8192x4096x1024 bias", HALVES_AND_F32)(product(8192, 4096, 1024, trans_b=True, bias="row"))
 case("gemm", "8192x4096x1024 relu", HALVES_AND_F32)(product(8192, 4096, 1024, trans_b=True, epilogue="relu"))
 case("gemm", "4096x4096x4096 to f32", (torch.bfloat16,))(product(4096, 4096, 4096, out="f32"))
-case("gemm", "16x16384x4096 nt", HALVES_AND_F32)(product(16, 16384, 4096, trans_b=True))
-case("gemm", "4096x4096x4096 tile", ALL)(product(4096, 4096, 4096, preference=TILE))
+case("gemm", "16x16384x4096 nt", BF16_AND_F32)(product(16, 16384, 4096, trans_b=True))
+case("gemm", "2048x2048x2048 tile", ALL)(product(2048, 2048, 2048, preference=TILE))
 case("gemm", "4096x4096x4096 tf32", (torch.float32,))(product(4096, 4096, 4096, preference=TF32, tolerance=1e-3))

@@ -55,12 +55,13 @@ class Run {
     if (w_.wide_x) BARACUDA_TRY(copy(f_.widen[d_.dtype], x, wide_x, done));
     BARACUDA_TRY(product(*p.logits, t_.logits_in == d_.dtype ? x : wide_x, a_.w, view(w_.logits, t_.acc, p.rows, v, s_.pitch)));
 
-    // The gradient lies in the first bytes of the rows of logits.
-    const TensorView dlogits = view(w_.logits, t_.dlogits, p.rows, v, s_.pitch * acc / int64_t(byte_size(t_.dlogits)));
+    // The gradient lies where the logits were; one of half their size in the second half of each row.
+    const int64_t parts = acc / int64_t(byte_size(t_.dlogits));
+    const TensorView dlogits = view(static_cast<char*>(w_.logits) + (parts - 1) * s_.pitch * acc / 2, t_.dlogits, p.rows, v, s_.pitch * parts);
     LossCudaRows r{};
     r.t = tokens_;
     r.x = w_.logits, r.x_pitch = s_.pitch, r.bias = !d_.bias ? nullptr : w_.bias ? w_.bias : a_.bias.data;
-    r.dx = any_gradient(d_) ? w_.logits : nullptr, r.dx_pitch = dlogits.strides[0];
+    r.dx = any_gradient(d_) ? dlogits.data : nullptr, r.dx_pitch = dlogits.strides[0];
     r.first = done, r.rows = p.rows;
     r.smoothing = d_.label_smoothing, r.z = d_.z_loss, r.softcap = d_.softcap;
     r.loss = w_.loss, r.z_part = w_.z_part;
@@ -72,7 +73,7 @@ class Run {
     }
     if (d_.grad_w)
       BARACUDA_TRY(product(done == 0 ? *p.dw_first : *p.dw_more, dlogits, t_.dlogits == d_.dtype ? clear_x : wide_x,
-                           dw_is_sum(d_) ? a_.dw : view(w_.dw, t_.acc, v, h, h)));
+                           w_.dw ? view(w_.dw, t_.acc, v, h, h) : a_.dw));
     return d_.grad_x ? gradient_of_x(p, dlogits, done) : Status();
   }
   Status gradient_of_x(const Products& p, const TensorView& dlogits, int64_t done) const {
@@ -106,7 +107,7 @@ class Run {
       if (d_.grad_w) BARACUDA_TRY(clear(a_.dw));
       return d_.grad_bias ? clear(dbias) : Status();
     }
-    if (d_.grad_w && !dw_is_sum(d_)) BARACUDA_TRY(copy(f_.narrow[dw], view(w_.dw, t_.acc, d_.classes, d_.hidden, d_.hidden), a_.dw, -1, d_.accumulate));
+    if (w_.dw) BARACUDA_TRY(copy(f_.narrow[dw], view(w_.dw, t_.acc, d_.classes, d_.hidden, d_.hidden), a_.dw, -1, d_.accumulate));
     return d_.grad_bias ? copy(f_.from_double[dw], vector(w_.dbias, DType::f64), dbias, -1, d_.accumulate) : Status();
   }
   Status clear(const TensorView& v) const {

@@ -20,6 +20,9 @@ Result<State> make_state(const Stream& stream, const D& d, PlanPreference prefer
   s.most_rows = std::min(chunk, d.tokens);
   s.pitch = logits_pitch(d.classes);
   if (d.tokens == 0) return s;
+  const Types t(d);
+  // The CPU's pieces follow the rows that count.
+  s.dw_at_once = stream.device.kind == DeviceKind::cuda && d.grad_w && d.tokens <= chunk && d.weight_gradient() == t.dlogits;
   // Pieces: whole chunks, the last one; and, where rows are skipped, a ladder that wastes less than a sixteenth of a chunk.
   std::vector<int64_t> sizes = {s.most_rows};
   if (stream.device.kind == DeviceKind::cpu)
@@ -32,7 +35,6 @@ Result<State> make_state(const Stream& stream, const D& d, PlanPreference prefer
   preference.allow_nondeterministic = false;  // this row promises its bits
   preference.require_kernel = {};
   preference.require_backend = Backend::count;
-  const Types t(d);
   Status failed;
   auto make = [&](const GemmDescriptor& g) -> std::optional<GemmPlan> {
     auto plan = GemmPlan::select(stream, g, preference);
@@ -44,9 +46,9 @@ Result<State> make_state(const Stream& stream, const D& d, PlanPreference prefer
     Products p{m, {}, {}, {}, {}, {}, {}};
     p.logits = make({.dtype = t.logits_in, .out = t.acc, .m = m, .n = d.classes, .k = d.hidden, .batch = {}, .trans_b = true});
     if (d.grad_w) {
-      GemmDescriptor g{.dtype = t.dlogits, .out = t.acc, .m = d.classes, .n = d.hidden, .k = m, .batch = {}, .trans_a = true, .beta = 1};
-      p.dw_more = make(g);
-      if (!(d.accumulate && dw_is_sum(d))) g.beta = 0;
+      GemmDescriptor g{.dtype = t.dlogits, .out = s.dw_at_once ? d.weight_gradient() : t.acc, .m = d.classes, .n = d.hidden, .k = m, .batch = {}, .trans_a = true, .beta = 1};
+      if (!s.dw_at_once) p.dw_more = make(g);
+      if (!(d.accumulate && (dw_is_sum(d) || s.dw_at_once))) g.beta = 0;
       p.dw_first = make(g);
     }
     if (d.grad_x) {
@@ -103,7 +105,7 @@ Scratch carve(const D& d, const State& s, DeviceKind device, Carver& c) {
   w.x = take("rows of x", cpu ? uses_x(d) : d.grad_w && t.dlogits == d.dtype, s.most_rows, d.hidden, d.dtype);
   w.wide_x = take("widened rows of x", uses_wide_x(d), s.most_rows, d.hidden, t.acc);
   w.dx = take("rows of dx", d.grad_x && (cpu || dx_out(d) != d.dtype), s.most_rows, d.hidden, dx_out(d));
-  w.dw = take("sums of dw", d.grad_w && !dw_is_sum(d), d.classes, d.hidden, t.acc);
+  w.dw = take("sums of dw", d.grad_w && !dw_is_sum(d) && !s.dw_at_once, d.classes, d.hidden, t.acc);
   w.wide_w = take("widened rows of w", widens_w(d), w_block(d), d.hidden, t.acc);
   w.gemm = {c.take_bytes("matrix products", int64_t(s.gemm_bytes), 1), s.gemm_bytes};
   return w;

@@ -35,6 +35,7 @@ struct Products {
 struct State : FusedLossChunk {
   std::vector<Products> pieces;  // by rows, most first
   int64_t most_rows = 0, pitch = 0;
+  bool dw_at_once = false;  // one product makes dw, and rounds it
   uint64_t gemm_bytes = 0;
 };
 // The chunk, where it is not given: the rule, raised up to so many rows while their logits take at most so many bytes, and halved

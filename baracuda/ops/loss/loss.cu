@@ -3,6 +3,7 @@
 // g ((1 + 2 z lse) exp(x - m) / sum - eps / n - (1 - eps) onehot). Reads x twice, the second time from the caches, and writes dx:
 // the floor is memory bandwidth. A team of threads takes a row (device/rows.cuh). The denominator of a mean is counted on the
 // device, and the sum over tokens is a tree that depends on their number alone.
+#include "baracuda/device/half.cuh"
 #include "baracuda/ops/loss/loss_device.cuh"
 #include "baracuda/ops/loss/loss_math.hpp"
 
@@ -30,26 +31,37 @@ template <class A> __global__ void __launch_bounds__(1024) denominator_kernel(co
 template <bool kShaped, class T> __device__ __forceinline__ Acc<T> row_value(const LossCudaRows& p, T v, int64_t j) {
   using A = Acc<T>;
   using V = Pack<A, 1>;
-  V x = load<1>(&v);
+  V x = value(v);
   if constexpr (kShaped) {
     if (p.bias) x = x + V::of(static_cast<const A*>(p.bias)[j]);
     if (p.softcap > 0) x = loss::cap(x, V(p.softcap));
   }
   return x.v;
 }
-// f(i, count, chunk) for a thread's chunks of a row, `count` lanes of which are there. N are loaded before the first is used, and
-// loaded() is called in between.
-template <int N, class T, class L, class F> __device__ __forceinline__ void for_chunks(const T* x, int64_t n, bool aligned, L loaded, F f) {
-  const int64_t step = int64_t(blockDim.x) * kChunk<T>;
-  for (int64_t base = int64_t(threadIdx.x) * kChunk<T>; base < n + int64_t(threadIdx.x) * kChunk<T>; base += N * step) {
-    Chunk<T, kChunk<T>> c[N];
+// f(i, count, chunk) for a thread's chunks of a row, `count` lanes of which are there, known to the compiler where all are. N are
+// loaded before the first is used, and loaded() is called in between. kBack: from the end, which the caches have kept.
+template <int N, bool kBack, class T, class L, class F>
+__device__ __forceinline__ void for_chunks(const T* x, int64_t n, bool aligned, L loaded, F f) {
+  constexpr int K = kChunk<T>;
+  const int64_t step = int64_t(blockDim.x) * K, steps = (n + N * step - 1) / (N * step), mine = int64_t(threadIdx.x) * K;
+  for (int64_t s = 0; s < steps; ++s) {
+    const int64_t base = (kBack ? steps - 1 - s : s) * (N * step);
+    Chunk<T, K> c[N];
+    if (aligned && base + N * step <= n) {
 #pragma unroll
-    for (int k = 0; k < N; ++k) c[k] = load_chunk(x + base + k * step, n - base - k * step, aligned);
+      for (int k = 0; k < N; ++k) c[k] = *reinterpret_cast<const Chunk<T, K>*>(x + base + mine + k * step);
+      loaded();
+#pragma unroll
+      for (int k = 0; k < N; ++k) f(base + mine + k * step, std::integral_constant<int, K>{}, c[k]);
+      continue;
+    }
+#pragma unroll
+    for (int k = 0; k < N; ++k) c[k] = load_chunk(x + base + mine + k * step, n - base - mine - k * step, aligned);
     loaded();
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const int64_t i = base + k * step;
-      f(i, n - i >= kChunk<T> ? kChunk<T> : n > i ? int(n - i) : 0, c[k]);
+      const int64_t i = base + mine + k * step;
+      f(i, n - i >= K ? K : n > i ? int(n - i) : 0, c[k]);
     }
   }
 }
@@ -99,7 +111,7 @@ template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024
       m = A(lse);
     } else {
       A mine = A(-kInf), sum = 0;  // NaN is not larger than anything; it shows in the sum
-      for_chunks<kAhead>(x, n, ax, [] {}, [&](int64_t i, int count, const C& c) {
+      for_chunks<kAhead, false>(x, n, ax, [] {}, [&](int64_t i, auto count, const C& c) {
         A v[kChunk<T>], most = mine;
 #pragma unroll
         for (int j = 0; j < kChunk<T>; ++j) {
@@ -115,12 +127,12 @@ template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024
         for (int j = 0; j < kChunk<T>; ++j) sum = sum + exp_up(V::of(v[j]) - base).v;
       });
       m = team_max(mine, shared);
-      const double down = mine == A(-kInf) ? 0 : (exp(Double(double(mine)) - Double(double(m))) * Double(kDown<V>)).v;
+      const double down = mine == A(-kInf) ? 0 : double(exp(V::of(mine) - V::of(m)).v) * kDown<V>;
       exps = team_sum(double(sum) * down, shared);
       if (m == A(-kInf)) exps = kNaN;  // no class has a probability
       double total = 0;
       if (p.smoothing > 0) {
-        for_chunks<kAhead>(x, n, ax, [] {}, [&](int64_t i, int count, const C& c) {
+        for_chunks<kAhead, false>(x, n, ax, [] {}, [&](int64_t i, auto count, const C& c) {
           A s = 0;
 #pragma unroll
           for (int j = 0; j < kChunk<T>; ++j)
@@ -147,9 +159,9 @@ template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024
     const V factor = k.per_exp, uniform = -k.uniform, cap = p.softcap, base = V::of(m);
     using Out = Chunk<U, kChunk<T>>;
     const bool adx = uintptr_t(dx) % sizeof(Out) == 0;
-    // dx may be the first bytes of x's row: what a step reads, none has written.
+    // dx may be the second half of x's row, which goes from the end too: a step writes what all have read.
     const auto loaded = [&] { if constexpr (sizeof(U) < sizeof(T)) team_waits(); };
-    for_chunks<kAhead>(x, n, ax, loaded, [&](int64_t i, int count, const C& c) {
+    for_chunks<kAhead, true>(x, n, ax, loaded, [&](int64_t i, auto count, const C& c) {
       Out out;
 #pragma unroll
       for (int j = 0; j < kChunk<T>; ++j) {
@@ -157,7 +169,7 @@ template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024
         V d = fma(factor, exp_up(v - base) * kDown<V>, uniform);
         if constexpr (kShaped)
           if (p.softcap > 0) d = d * loss::cap_slope(v, cap);
-        store<U, 1>(&out.lane[j], convert<Acc<U>>(d));
+        out.lane[j] = element<U>(convert<Acc<U>>(d));
       }
       if (adx && count == kChunk<T>) *reinterpret_cast<Out*>(dx + i) = out;
       else
@@ -186,9 +198,18 @@ template <class A> __global__ void __launch_bounds__(1024) sum_kernel(const __gr
 }
 
 template <class A> int denominator(const LossCudaTokens& t, void* stream) { return device::launch(denominator_kernel<A>, 1, 1024, 0, stream, t); }
+// Threads of a row: some 16 chunks each, so that what a row costs beside its elements is shared by several rows of a multiprocessor;
+// long rows get all of one, and so few are under way that the caches hold them until the second pass.
+int threads_of(int64_t n, int chunk) {
+  const int64_t chunks = device::ceil_div(n, chunk);
+  if (chunks <= 64) return 32;
+  int team = 64;
+  while (team < 1024 && int64_t(team) * 16 < chunks) team *= 2;
+  return team;
+}
 template <class T, class U> int rows(const LossCudaRows& p, void* stream) {
   if (p.rows == 0) return 0;
-  const dim3 block = block_of(team_size(p.t.classes, kChunk<T>));
+  const dim3 block = block_of(threads_of(p.t.classes, kChunk<T>));
   const auto kernel = p.bias || p.softcap > 0 ? rows_kernel<true, T, U> : rows_kernel<false, T, U>;
   return device::launch(kernel, device::blocks_for(p.rows, block.y), block, 0, stream, p);
 }

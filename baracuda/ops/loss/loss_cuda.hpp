@@ -30,7 +30,7 @@ struct LossCudaTokens {
 struct LossCudaRows {
   LossCudaTokens t;
   const void *x, *bias;      // bias: classes values of the accumulator's type, or null
-  void* dx;                  // null: no gradient; x itself (rows_to_bf16: each row the beginning of x's), or apart from it
+  void* dx;                  // null: no gradient; x itself (rows_to_bf16: each row the second half of x's), or apart from it
   int64_t x_pitch, dx_pitch, first, rows;
   double smoothing, z, softcap;
   DeviceVector lse_in, lse_out;  // known: dx alone is computed; wanted
