@@ -179,7 +179,7 @@ constexpr Batch kBatches[] = {
     {"softmax_backward", "shape=#,5000 axis=1", 5},
 };
 
-struct Totals { int plans = 0, runs = 0, parts = 0; std::set<std::string_view> claim; } totals;
+struct Totals { int plans = 0, runs = 0, parts = 0, same_on_cpu = 0; std::set<std::string_view> claim; } totals;
 
 std::string filled(std::string_view words, int64_t rows, DType t, char space) {
   std::string s;
@@ -220,11 +220,11 @@ std::shared_ptr<const AnyPlan> select(const std::string& problem) {
   return *plan;
 }
 
-Status run(const AnyPlan& plan, std::vector<Drawn>& drawn, int poison) {
+Status run(const AnyPlan& plan, const Stream& stream, std::vector<Drawn>& drawn, int poison) {
   fuzz::Memory workspace(plan.workspace_size(), kWorkspaceAlignment);
   std::memset(workspace.data(), poison, workspace.bytes());
   for (Drawn& d : drawn) d.restore();
-  const Status s = run_on(plan, test_stream(), {plan.workspace_size() ? workspace.data() : nullptr, plan.workspace_size()}, values(drawn));
+  const Status s = run_on(plan, stream, {plan.workspace_size() ? workspace.data() : nullptr, plan.workspace_size()}, values(drawn));
   ++totals.runs;
   EXPECT_FALSE(workspace.damage()) << "wrote outside its workspace";
   EXPECT_TRUE(s.ok() || s.code() == Code::invalid_problem) << s.to_string();  // values may be refused
@@ -260,6 +260,29 @@ void check_refusals(const AnyPlan& plan, std::vector<Drawn>& drawn) {
       EXPECT_TRUE(std::equal(d.start[i].begin(), d.start[i].end(), d.memory[i]->data())) << "a refused run wrote " << d.info.name;
 }
 
+// What a plan of the device wrote, and what the CPU's writes.
+void check_same_on_cpu(const std::string& problem, std::vector<Drawn>& drawn) {
+  fuzz::Problem p = fuzz::parse_problem(problem);
+  p.preference.require_kernel = {};
+  const auto plan = p.op->select(Stream::cpu(), p.settings, p.preference);
+  ASSERT_TRUE(plan.ok()) << "the CPU has no such plan: " << plan.status().message();
+  std::vector<std::vector<char>> there;
+  for (const Drawn& d : drawn)
+    for (size_t i = 0; i < d.start.size(); ++i) there.emplace_back(d.memory[i]->data(), d.memory[i]->data() + d.start[i].size());
+  ASSERT_TRUE(run(**plan, Stream::cpu(), drawn, 0xff).ok());
+  ++totals.same_on_cpu;
+  size_t k = 0;
+  for (const Drawn& d : drawn)
+    for (size_t i = 0; i < d.start.size(); ++i, ++k) {
+      const size_t bytes = byte_size(d.dtype);
+      for (size_t at = 0; at + bytes <= there[k].size(); at += bytes)
+        if (!same_element(d.dtype, &there[k][at], d.memory[i]->data() + at)) {
+          ADD_FAILURE() << "not the CPU's bits in " << d.info.name << ", element " << at / bytes << " in memory";
+          break;
+        }
+    }
+}
+
 // Whether the plan was small enough to try.
 bool audit_repeats(const std::string& problem, const DrawRules& rules, uint64_t seed) {
   SCOPED_TRACE(problem);
@@ -278,7 +301,7 @@ bool audit_repeats(const std::string& problem, const DrawRules& rules, uint64_t 
       check_refusals(*plan, *drawn);
     }
     for (int repeat = 0; repeat < (on_cuda() ? 4 : 2) && ran; ++repeat) {
-      ran = run(*plan, *drawn, repeat ? 0x7f : 0xff).ok();
+      ran = run(*plan, test_stream(), *drawn, repeat ? 0x7f : 0xff).ok();
       size_t k = 0;
       for (const Drawn& d : *drawn)
         for (size_t i = 0; i < d.start.size(); ++i, ++k) {
@@ -287,6 +310,7 @@ bool audit_repeats(const std::string& problem, const DrawRules& rules, uint64_t 
           else if (ran && plan->sku().guarantee.deterministic)
             EXPECT_TRUE(std::equal(first[k].begin(), first[k].end(), now)) << "other bits in " << d.info.name << " with " << team << " threads, repeat " << repeat;
         }
+      if (ran && repeat == 0 && on_cuda() && plan->sku().guarantee.same_on_cpu_and_cuda) check_same_on_cpu(problem, *drawn);
     }
   }
   set_threads(before);
@@ -329,7 +353,7 @@ int audit_part(const std::string& problem, const Batch& b, const std::vector<Dra
         to = whole[i].start[t];
     }
   }
-  EXPECT_TRUE(run(*plan, *part, 0xff).ok());
+  EXPECT_TRUE(run(*plan, test_stream(), *part, 0xff).ok());
   ++totals.parts;
   int compared = 0;
   for (size_t i = 0; i < whole.size(); ++i)
@@ -354,7 +378,7 @@ void audit_batch(const OpInfo& op, const Batch& b, const RowInfo& row, DType t, 
     fuzz::Random r(seed);
     auto whole = draw_arguments(*plan, r, {.most_elements = 1 << 18, .padded = false, .generous = true, .least = 0, .open = open_shapes(b, b.rows)});
     ASSERT_TRUE(whole) << lines(b.rows);
-    if (const Status ran = run(*plan, *whole, 0xff); !ran.ok()) {
+    if (const Status ran = run(*plan, test_stream(), *whole, 0xff); !ran.ok()) {
       why = ran.message();
       continue;
     }
@@ -425,8 +449,8 @@ TEST(GuaranteeAudit, EveryClaimHasRows) {
   for (std::string_view op : totals.claim)
     EXPECT_TRUE(std::any_of(std::begin(kBatches), std::end(kBatches), [&](const Batch& b) { return b.op == op; }))
         << op << " claims to be batch invariant: say in kBatches where its rows are";
-  std::printf("%zu ops, %d plans on the %s, %d runs; %zu ops claim batch invariance, %d parts\n", registry().size(), totals.plans, std::string(name(test_stream().device.kind)).c_str(),
-              totals.runs, totals.claim.size(), totals.parts);
+  std::printf("%zu ops, %d plans on the %s, %d runs; %zu ops claim batch invariance, %d parts; %d compared with the CPU's bits\n", registry().size(), totals.plans, std::string(name(test_stream().device.kind)).c_str(),
+              totals.runs, totals.claim.size(), totals.parts, totals.same_on_cpu);
 }
 
 }  // namespace

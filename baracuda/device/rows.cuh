@@ -1,9 +1,9 @@
 #pragma once
 // Rows of a tensor by teams of threads. Element i of a row belongs to thread i / kChunk<T> % team, whatever the alignment, and a
 // team's size depends on the row's length alone, so that the order of a row's sums does too.
+#include "baracuda/device/half.cuh"
 #include "baracuda/device/launch.cuh"
 #include "baracuda/device/walk.hpp"
-#include "baracuda/math/element.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace device_rows {
@@ -11,16 +11,33 @@ namespace device_rows {
 template <class T> inline constexpr int kChunk = 16 / int(sizeof(T));
 template <class T, int N> struct alignas(sizeof(T) * N) Chunk { T lane[N]; };
 
-// Threads of a team for rows of n elements in chunks: a warp, or whole warps up to 1024 threads.
-inline int team_size(int64_t n, int chunk) {
+// Threads of a team for rows of n elements in chunks: a part of a warp, a warp, or whole warps up to 1024 threads, with
+// at most `each` chunks a thread while there are more threads to take.
+inline int team_size(int64_t n, int chunk, int each = 4) {
   const int64_t chunks = device::ceil_div(n, chunk);
-  if (chunks <= 64) return 32;
-  int team = 64;
-  while (team < 1024 && int64_t(team) * 4 < chunks) team *= 2;
+  int team = 4;
+  while (team < 32 && team < chunks) team *= 2;
+  while (team < 1024 && int64_t(team) * each < chunks) team *= 2;
   return team;
 }
-// Four warps with a row each, or one team: what is decided for a row is then decided for all that meet at a barrier.
-inline dim3 block_of(int team) { return dim3(unsigned(team), team == 32 ? 4 : 1); }
+// Chunks of a thread of such a team, where a row fits in registers: 1, 2, 4; else 0.
+inline int chunks_each(int64_t n, int chunk, int team) {
+  const int64_t each = device::ceil_div(device::ceil_div(n, chunk), team);
+  return each <= 1 ? 1 : each <= 2 ? 2 : each <= 4 ? 4 : 0;
+}
+// Four warps with whole rows, or one team: what is decided for a row is then decided for all that meet at a barrier.
+inline dim3 block_of(int team) { return dim3(unsigned(team), team <= 32 ? unsigned(128 / team) : 1); }
+
+// f(i, k) for the thread's chunks, i the first element, k the number of the chunk where a thread has at most C of them.
+template <int C, int N, class F> __device__ __forceinline__ void each_chunk(int64_t n, F f) {
+  const int64_t first = int64_t(threadIdx.x) * N, step = int64_t(blockDim.x) * N;
+  if constexpr (C > 0) {
+#pragma unroll
+    for (int k = 0; k < C; ++k)
+      if (first + k * step < n) f(first + k * step, k);
+  } else
+    for (int64_t i = first; i < n; i += step) f(i, 0);
+}
 
 // `count` (at most kChunk) elements; aligned: the address allows one load.
 template <class T> __device__ __forceinline__ Chunk<T, kChunk<T>> load_chunk(const T* p, int64_t count, bool aligned) {
@@ -41,12 +58,15 @@ template <class T> __device__ __forceinline__ void store_chunk(T* p, const Chunk
 }
 __device__ __forceinline__ bool aligned16(const void* p) { return (uintptr_t(p) & 15) == 0; }
 
-// The sum over a team, for all its threads: lanes pair up by 16, 8, 4, 2, 1, then warps in order. `shared` has 32 doubles.
+// The sum over a team, for all its threads: lanes pair up by 16, 8, 4, 2, 1 (those that it has), then warps in order. `shared` has 32 doubles.
 __device__ __forceinline__ double team_sum(double v, double* shared) {
+  const int team = int(blockDim.x) < 32 ? int(blockDim.x) : 32;  // the teams of a warp may be here at different times
+  const unsigned lane = (threadIdx.y * blockDim.x + threadIdx.x) % 32, mates = (team == 32 ? 0xffffffffu : (1u << team) - 1) << (lane & ~unsigned(team - 1));
 #pragma unroll
-  for (int w = 16; w; w /= 2) v = v + __shfl_xor_sync(0xffffffffu, v, w);
+  for (int w = 16; w; w /= 2)
+    if (w < team) v = v + __shfl_xor_sync(mates, v, w);
   const int warps = int(blockDim.x) / 32;
-  if (warps == 1) return v;
+  if (warps <= 1) return v;
   __syncthreads();  // the sum before may still be read
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = v;
   __syncthreads();

@@ -1,8 +1,8 @@
 // RmsNorm rows on CUDA. Forward: h = x + residual, y = h rstd w'; reads x (and residual), writes y (and h): the floor is memory
-// bandwidth; the second pass over a row meets it in the caches. A team of threads takes a row (device/rows.cuh), a warp where
-// it is short. Sums: a chunk of products in f32, chunks in f64, then the team's tree.
-// Backward: a team goes through rows b, b + blocks, ... and keeps its part of dweight in shared memory where a row fits in 64 KiB,
-// else in the workspace; a second kernel adds the parts in f64. Reads dy and x, writes dx.
+// bandwidth. A team of threads takes a row (device/rows.cuh) and keeps it in registers, up to 4 chunks of 16 bytes a thread; of a
+// longer row the second pass meets it in the caches. Sums: a chunk of products in f32, chunks in f64, then the team's tree.
+// Backward: a team goes through rows b, b + blocks, ... and keeps its part of dweight in registers, where it has at most 2 chunks of
+// x and dy, else in the workspace; a second kernel adds the parts in f64. Reads dy and x, writes dx.
 #include "baracuda/device/rows.cuh"
 #include "baracuda/ops/norm/norm_cuda.hpp"
 
@@ -11,46 +11,75 @@ inline namespace BARACUDA_ISA {
 namespace {
 using namespace device_rows;
 
-constexpr size_t kSharedParts = 64 * 1024;
+constexpr int kBackwardEach = 2;  // chunks of a thread: two tensors and as many sums
 
-template <class T, class F> __device__ __forceinline__ double sum_chunks(int64_t n, F products) {
-  using A = Acc<T>;
+template <int C, class T, class F> __device__ __forceinline__ double sum_chunks(int64_t n, F products) {
   double sum = 0;
-  for (int64_t i = int64_t(threadIdx.x) * kChunk<T>; i < n; i += int64_t(blockDim.x) * kChunk<T>) {
-    const A part = products(i);
+  each_chunk<C, kChunk<T>>(n, [&](int64_t i, int k) {
+    const Acc<T> part = products(i, k);
     sum = sum + double(part);
-  }
+  });
   return sum;
 }
+template <class T> __device__ __forceinline__ Acc<T> squares_of(const Chunk<T, kChunk<T>>& c) {
+  Pack<Acc<T>, 1> s = 0;
+#pragma unroll
+  for (int j = 0; j < kChunk<T>; ++j) {
+    const Pack<Acc<T>, 1> v = value(c.lane[j]);
+    s = fma(v, v, s);
+  }
+  return s.v;
+}
 // Where the sum of squares left the range of f32 (f64) the row is summed again, in f64 (times a power of two).
-template <class T> __device__ double inverse_rms(double sum, const T* h, int64_t n, double eps, double* shared) {
+template <int C, class T> __device__ double inverse_rms(double sum, const Chunk<T, kChunk<T>>* held, const T* h, int64_t n, int64_t m, double eps, double* shared) {
   constexpr bool kF64 = sizeof(T) == 8;
   const double high = kF64 ? 0x1p1000 : 0x1p120, low = (kF64 ? 0x1p-900 : 0x1p-90) * double(n), small_eps = kF64 ? 0x1p-800 : 0x1p-50;
   if (sum < high && (sum > low || eps > small_eps)) return 1 / sqrt(sum / double(n) + eps);
   const double scale = !kF64 ? 1 : sum < 1 ? 0x1p600 : 0x1p-600;
   double s = 0;
-  for (int64_t i = int64_t(threadIdx.x) * kChunk<T>; i < n; i += int64_t(blockDim.x) * kChunk<T>)
-    for (int j = 0; j < kChunk<T> && i + j < n; ++j) {
-      const double v = double(load<1>(h + i + j).v) * scale;
+  each_chunk<C, kChunk<T>>(m, [&](int64_t i, int k) {
+    Chunk<T, kChunk<T>> c;
+    if constexpr (C > 0) c = held[k];
+    else c = load_chunk(h + i, m - i, aligned16(h));
+#pragma unroll
+    for (int j = 0; j < kChunk<T>; ++j) {
+      const double v = double(value(c.lane[j]).v) * scale;
       s = s + v * v;
     }
+  });
   s = team_sum(s, shared);
   return scale / sqrt(s / double(n) + eps * scale * scale);
 }
-template <class W, class A> __device__ __forceinline__ Pack<A, 1> weight_at(const void* weight, int64_t stride, int64_t i, bool one_plus) {
-  if (!weight) return Pack<A, 1>(1);
-  const Pack<A, 1> w = Pack<A, 1>::of(A(load<1>(static_cast<const W*>(weight) + i * stride).v));
-  return one_plus ? Pack<A, 1>(1) + w : w;
+// The factors of elements i ... i + N - 1 of a row of n; 0 behind its end.
+template <class W, class A, int N> __device__ __forceinline__ void weights_at(const void* weight, int64_t stride, int64_t i, int64_t n, bool one_plus, Pack<A, 1> (&w)[N]) {
+  if (!weight) {
+#pragma unroll
+    for (int j = 0; j < N; ++j) w[j] = 1;
+    return;
+  }
+  constexpr int M = kChunk<W> < N ? kChunk<W> : N;  // a load's worth
+  const W* p = static_cast<const W*>(weight) + i * stride;
+#pragma unroll
+  for (int m = 0; m < N; m += M) {
+    Chunk<W, M> c;
+    if (stride == 1 && i + N <= n && uintptr_t(p) % sizeof c == 0) c = *reinterpret_cast<const Chunk<W, M>*>(p + m);
+    else
+#pragma unroll
+      for (int j = 0; j < M; ++j) c.lane[j] = i + m + j < n ? p[(m + j) * stride] : W{};
+#pragma unroll
+    for (int j = 0; j < M; ++j) w[m + j] = Pack<A, 1>::of(A(value(c.lane[j]).v));
+  }
+#pragma unroll
+  for (int j = 0; j < N; ++j)
+    if (one_plus) w[j] = Pack<A, 1>(1) + w[j];
 }
-template <class T> __device__ __forceinline__ Pack<Acc<T>, 1> rounded_to(Pack<Acc<T>, 1> v) {
-  T t;
-  store<T, 1>(&t, v);
-  return load<1>(&t);
-}
+template <class T> __device__ __forceinline__ Pack<Acc<T>, 1> rounded_to(Pack<Acc<T>, 1> v) { return value(element<T>(v)); }
 
-template <class T, class W> __global__ void __launch_bounds__(1024) forward_kernel(const __grid_constant__ RmsNormCuda p) {
+// C: chunks of a thread in registers, 0 where a row does not fit.
+template <class T, class W, int C> __global__ void __launch_bounds__(C == 4 ? 512 : 1024) forward_kernel(const __grid_constant__ RmsNormCuda p) {
   using A = Acc<T>;
   using V = Pack<A, 1>;
+  constexpr int N = kChunk<T>;
   __shared__ double shared[32];
   const int64_t rows = p.rows.units, step = int64_t(gridDim.x) * blockDim.y;
   // Every thread of a block takes as many turns: the team sums meet at barriers.
@@ -64,105 +93,132 @@ template <class T, class W> __global__ void __launch_bounds__(1024) forward_kern
     T* kept = !residual ? nullptr : p.residual_out ? static_cast<T*>(p.residual_out) + at[3] : y;
     const T* h = residual ? kept : x;
     const bool ax = aligned16(x), ar = aligned16(residual), ak = aligned16(kept), ay = aligned16(y), ah = aligned16(h);
-    double squares = sum_chunks<T>(n, [&](int64_t i) {
-      const auto c = load_chunk(x + i, n - i, ax);
-      Chunk<T, kChunk<T>> sum = c;
-      if (residual) {
+    Chunk<T, N> held[C > 0 ? C : 1];
+    if constexpr (C > 0) {
+      each_chunk<C, N>(n, [&](int64_t i, int k) { held[k] = load_chunk(x + i, n - i, ax); });
+      if (residual) each_chunk<C, N>(n, [&](int64_t i, int k) {
         const auto d = load_chunk(residual + i, n - i, ar);
 #pragma unroll
-        for (int j = 0; j < kChunk<T>; ++j) store<T, 1>(&sum.lane[j], load<1>(&c.lane[j]) + load<1>(&d.lane[j]));
-        store_chunk(kept + i, sum, n - i, ak);
-      }
-      V s = 0;
+        for (int j = 0; j < N; ++j) held[k].lane[j] = element<T>(value(held[k].lane[j]) + value(d.lane[j]));
+        if (p.residual_out) store_chunk(kept + i, held[k], n - i, ak);
+      });
+    }
+    double squares = sum_chunks<C, T>(n, [&](int64_t i, int k) {
+      if constexpr (C > 0) return squares_of<T>(held[k]);
+      else {
+        auto sum = load_chunk(x + i, n - i, ax);
+        if (residual) {
+          const auto d = load_chunk(residual + i, n - i, ar);
 #pragma unroll
-      for (int j = 0; j < kChunk<T>; ++j) {
-        const V v = load<1>(&sum.lane[j]);
-        s = fma(v, v, s);
+          for (int j = 0; j < N; ++j) sum.lane[j] = element<T>(value(sum.lane[j]) + value(d.lane[j]));
+          store_chunk(kept + i, sum, n - i, ak);
+        }
+        return squares_of<T>(sum);
       }
-      return s.v;
     });
     squares = team_sum(squares, shared);
-    const A rstd = A(inverse_rms<T>(squares, h, p.n, p.eps, shared));
+    const A rstd = A(inverse_rms<C, T>(squares, held, h, p.n, n, p.eps, shared));
     if (p.rstd && live && threadIdx.x == 0) static_cast<A*>(p.rstd)[at[4]] = rstd;
-    for (int64_t i = int64_t(threadIdx.x) * kChunk<T>; i < n; i += int64_t(blockDim.x) * kChunk<T>) {
-      const auto c = load_chunk(h + i, n - i, ah);
-      Chunk<T, kChunk<T>> out;
+    each_chunk<C, N>(n, [&](int64_t i, int k) {
+      Chunk<T, N> c;
+      if constexpr (C > 0) c = held[k];
+      else c = load_chunk(h + i, n - i, ah);
+      V w[N];
+      weights_at<W, A>(p.weight, p.weight_stride, i, n, p.one_plus, w);
 #pragma unroll
-      for (int j = 0; j < kChunk<T>; ++j) {
-        V v = load<1>(&c.lane[j]) * V::of(rstd);
+      for (int j = 0; j < N; ++j) {
+        V v = value(c.lane[j]) * V::of(rstd);
         if (p.cast_first) v = rounded_to<T>(v);
-        if (i + j < n) v = v * weight_at<W, A>(p.weight, p.weight_stride, i + j, p.one_plus);
-        store<T, 1>(&out.lane[j], v);
+        c.lane[j] = element<T>(v * w[j]);
       }
-      store_chunk(y + i, out, n - i, ay);
-    }
+      store_chunk(y + i, c, n - i, ay);
+    });
   }
 }
 
-template <class T, class W> __global__ void __launch_bounds__(1024) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
+template <class T, class W, int C> __global__ void __launch_bounds__(C > 0 ? 512 : 1024) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
   using A = Acc<T>;
   using V = Pack<A, 1>;
+  constexpr int N = kChunk<T>;
   __shared__ double shared[32];
-  extern __shared__ __align__(16) char parts[];
   const int64_t rows = p.rows.units, n = p.n;
-  A* const total = p.partial ? static_cast<A*>(p.partial) + int64_t(blockIdx.x) * n : nullptr;
-  A* const part = !p.partial ? nullptr : size_t(n) * sizeof(A) <= kSharedParts ? reinterpret_cast<A*>(parts) : total;
-  const int64_t start = int64_t(threadIdx.x) * kChunk<T>, step = int64_t(blockDim.x) * kChunk<T>;
-  if (part)
-    for (int64_t i = start; i < n; i += step)
-      for (int j = 0; j < kChunk<T> && i + j < n; ++j) part[i + j] = 0;  // a thread's own columns: no barrier
-  for (int64_t r = blockIdx.x; r < rows; r += p.blocks) {
+  A* const total = p.partial ? static_cast<A*>(p.partial) + (int64_t(blockIdx.x) * blockDim.y + threadIdx.y) * n : nullptr;
+  V own[C > 0 ? C : 1][N];  // parts of dweight
+  if constexpr (C > 0) {
+#pragma unroll
+    for (int k = 0; k < C; ++k)
+#pragma unroll
+      for (int j = 0; j < N; ++j) own[k][j] = 0;
+  } else if (total)
+    each_chunk<0, N>(n, [&](int64_t i, int) {
+      for (int j = 0; j < N && i + j < n; ++j) total[i + j] = 0;  // a thread's own columns: no barrier
+    });
+  for (int64_t first = int64_t(blockIdx.x) * blockDim.y; first < rows; first += p.teams) {
+    const bool live = first + threadIdx.y < rows;
+    const int64_t r = live ? first + threadIdx.y : rows - 1, m = live ? n : 0;
     int64_t at[5];
     p.rows.offsets(r, at);
     const T *dy = static_cast<const T*>(p.dy) + at[0], *x = static_cast<const T*>(p.x) + at[1];
     const T* dh = p.dresidual_out ? static_cast<const T*>(p.dresidual_out) + at[2] : nullptr;
     T* dx = static_cast<T*>(p.dx) + at[4];
     const bool ady = aligned16(dy), ax = aligned16(x), adh = aligned16(dh), adx = aligned16(dx);
+    Chunk<T, N> held_dy[C > 0 ? C : 1], held_x[C > 0 ? C : 1];
+    if constexpr (C > 0) {
+      each_chunk<C, N>(m, [&](int64_t i, int k) { held_x[k] = load_chunk(x + i, m - i, ax); });
+      each_chunk<C, N>(m, [&](int64_t i, int k) { held_dy[k] = load_chunk(dy + i, m - i, ady); });
+    }
+    const auto x_at = [&](int64_t i, int k) {
+      if constexpr (C > 0) return held_x[k];
+      else return load_chunk(x + i, m - i, ax);
+    };
+    const auto dy_at = [&](int64_t i, int k) {
+      if constexpr (C > 0) return held_dy[k];
+      else return load_chunk(dy + i, m - i, ady);
+    };
     A rstd;
     if (p.rstd) rstd = static_cast<const A*>(p.rstd)[at[3]];
     else {
-      double squares = sum_chunks<T>(n, [&](int64_t i) {
-        const auto c = load_chunk(x + i, n - i, ax);
-        V s = 0;
-#pragma unroll
-        for (int j = 0; j < kChunk<T>; ++j) {
-          const V v = load<1>(&c.lane[j]);
-          s = fma(v, v, s);
-        }
-        return s.v;
-      });
+      double squares = sum_chunks<C, T>(m, [&](int64_t i, int k) { return squares_of<T>(x_at(i, k)); });
       squares = team_sum(squares, shared);
-      rstd = A(inverse_rms<T>(squares, x, n, p.eps, shared));
+      rstd = A(inverse_rms<C, T>(squares, held_x, x, n, m, p.eps, shared));
     }
-    double dot = sum_chunks<T>(n, [&](int64_t i) {
-      const auto e = load_chunk(dy + i, n - i, ady), c = load_chunk(x + i, n - i, ax);
-      V s = 0;
+    double dot = sum_chunks<C, T>(m, [&](int64_t i, int k) {
+      const auto e = dy_at(i, k), c = x_at(i, k);
+      V w[N], s = 0;
+      weights_at<W, A>(p.weight, p.weight_stride, i, m, p.one_plus, w);
 #pragma unroll
-      for (int j = 0; j < kChunk<T>; ++j)
-        if (i + j < n) s = fma(load<1>(&e.lane[j]) * weight_at<W, A>(p.weight, p.weight_stride, i + j, p.one_plus), load<1>(&c.lane[j]) * V::of(rstd), s);
+      for (int j = 0; j < N; ++j)
+        if (i + j < m) s = fma(value(e.lane[j]) * w[j], value(c.lane[j]) * V::of(rstd), s);
       return s.v;
     });
     dot = team_sum(dot, shared);
     const V minus_mean = V::of(A(-dot / double(n)));
-    for (int64_t i = start; i < n; i += step) {
-      const auto e = load_chunk(dy + i, n - i, ady), c = load_chunk(x + i, n - i, ax);
-      Chunk<T, kChunk<T>> g, out;
-      if (dh) g = load_chunk(dh + i, n - i, adh);
+    each_chunk<C, N>(m, [&](int64_t i, int k) {
+      const auto e = dy_at(i, k), c = x_at(i, k);
+      V w[N];
+      weights_at<W, A>(p.weight, p.weight_stride, i, m, p.one_plus, w);
+      Chunk<T, N> g, out;
+      if (dh) g = load_chunk(dh + i, m - i, adh);
 #pragma unroll
-      for (int j = 0; j < kChunk<T>; ++j) {
-        if (i + j >= n) continue;
-        const V ej = load<1>(&e.lane[j]), xhat = load<1>(&c.lane[j]) * V::of(rstd);
-        V d = fma(xhat, minus_mean, ej * weight_at<W, A>(p.weight, p.weight_stride, i + j, p.one_plus)) * V::of(rstd);
-        if (dh) d = d + load<1>(&g.lane[j]);
-        store<T, 1>(&out.lane[j], d);
-        if (part) part[i + j] = fma(ej, p.cast_first ? rounded_to<T>(xhat) : xhat, V::of(part[i + j])).v;
+      for (int j = 0; j < N; ++j) {
+        const V ej = value(e.lane[j]), xhat = value(c.lane[j]) * V::of(rstd);
+        V d = fma(xhat, minus_mean, ej * w[j]) * V::of(rstd);
+        if (dh) d = d + value(g.lane[j]);
+        out.lane[j] = element<T>(d);
+        const V met = p.cast_first ? rounded_to<T>(xhat) : xhat;
+        if constexpr (C > 0) own[k][j] = fma(ej, met, own[k][j]);
+        else if (total && i + j < m) total[i + j] = fma(ej, met, V::of(total[i + j])).v;
       }
-      store_chunk(dx + i, out, n - i, adx);
-    }
+      store_chunk(dx + i, out, m - i, adx);
+    });
   }
-  if (part && part != total)
-    for (int64_t i = start; i < n; i += step)
-      for (int j = 0; j < kChunk<T> && i + j < n; ++j) total[i + j] = part[i + j];
+  if constexpr (C > 0)
+    if (total)
+      each_chunk<C, N>(n, [&](int64_t i, int k) {
+#pragma unroll
+        for (int j = 0; j < N; ++j)
+          if (i + j < n) total[i + j] = own[k][j].v;
+      });
 }
 
 // out[i] is the sum over blocks of partial[., i]: 32 segments in order in f64, then the segments in order.
@@ -180,13 +236,30 @@ template <class A, class T> __global__ void __launch_bounds__(1024) fold_kernel(
   static_cast<T*>(p.out)[column * p.out_stride] = from_double<T>(s);
 }
 
-template <class T, class W> int forward(const RmsNormCuda& p, void* stream) {
+template <class T, class W, int C> int forward_in(const RmsNormCuda& p, void* stream) {
   const dim3 block = block_of(team_size(p.n, kChunk<T>));
-  return device::launch(forward_kernel<T, W>, device::blocks_for(p.rows.units, block.y), block, 0, stream, p);
+  return device::launch(forward_kernel<T, W, C>, device::blocks_for(p.rows.units, block.y), block, 0, stream, p);
+}
+template <class T, class W> int forward(const RmsNormCuda& p, void* stream) {
+  const int team = team_size(p.n, kChunk<T>);
+  switch (chunks_each(p.n, kChunk<T>, team)) {
+    case 1: return forward_in<T, W, 1>(p, stream);
+    case 2: return forward_in<T, W, 2>(p, stream);
+    case 4: if (team <= 512) return forward_in<T, W, 4>(p, stream); [[fallthrough]];
+    default: return forward_in<T, W, 0>(p, stream);
+  }
+}
+template <class T, class W, int C> int backward_in(const RmsNormBackwardCuda& p, void* stream) {
+  const dim3 block = block_of(team_size(p.n, kChunk<T>, kBackwardEach));
+  return device::launch(backward_kernel<T, W, C>, unsigned(p.teams / block.y), block, 0, stream, p);
 }
 template <class T, class W> int backward(const RmsNormBackwardCuda& p, void* stream) {
-  const size_t part = p.partial ? size_t(p.n) * sizeof(Acc<T>) : 0;
-  return device::launch(backward_kernel<T, W>, unsigned(p.blocks), dim3(unsigned(team_size(p.n, kChunk<T>))), part <= kSharedParts ? part : 0, stream, p);
+  const int team = team_size(p.n, kChunk<T>, kBackwardEach);
+  switch (team > 512 ? 0 : chunks_each(p.n, kChunk<T>, team)) {
+    case 1: return backward_in<T, W, 1>(p, stream);
+    case 2: return backward_in<T, W, 2>(p, stream);
+    default: return backward_in<T, W, 0>(p, stream);
+  }
 }
 template <class A, class T> int fold(const NormFoldCuda& p, void* stream) {
   return device::launch(fold_kernel<A, T>, device::blocks_for(p.n, 32), dim3(32, 32), 0, stream, p);
@@ -205,7 +278,10 @@ constexpr NormCudaKernels kKernels = {
 }  // namespace
 }  // namespace BARACUDA_ISA
 
-int64_t norm_cuda_blocks(int64_t rows) { return rows < 1 ? 0 : rows < 528 ? rows : 528; }
+int64_t norm_cuda_teams(int64_t rows, int64_t n, DType dtype) {
+  const int64_t each = device_rows::block_of(device_rows::team_size(n, 16 / int(byte_size(dtype)), kBackwardEach)).y, blocks = device::ceil_div(rows, each);
+  return (blocks < 528 ? blocks : 528) * each;
+}
 extern const NormCudaKernels norm_cuda_kernels = kKernels;
 
 }  // namespace baracuda

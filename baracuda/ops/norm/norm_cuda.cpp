@@ -27,9 +27,9 @@ Status run_forward(const Launch<RmsNorm>& l) {
   return device::queue(l.stream, "rms_norm.cuda.row", [&] { return norm_cuda_kernels.rms_norm[f32_weight(d)][d.dtype](p, l.stream.handle); });
 }
 
+int64_t teams(const RmsNormDescriptor& d) { return d.shape.numel() ? norm_cuda_teams(d.shape.rows(), d.shape.last(), d.dtype) : 0; }
 void* carve_partials(const RmsNormDescriptor& d, Carver& c) {
-  const int64_t blocks = d.weight == NormWeight::none || d.shape.numel() == 0 ? 0 : norm_cuda_blocks(d.shape.rows());
-  return c.take_bytes("dweight partial sums", blocks * d.shape.last(), byte_size(accumulator(d.dtype)));
+  return c.take_bytes("dweight partial sums", d.weight == NormWeight::none ? 0 : teams(d) * d.shape.last(), byte_size(accumulator(d.dtype)));
 }
 void carve_backward(const RmsNormDescriptor& d, const void*, Carver& c) { carve_partials(d, c); }
 Status run_backward(const Launch<RmsNormBackward>& l) {
@@ -38,16 +38,15 @@ Status run_backward(const Launch<RmsNormBackward>& l) {
   const bool wanted = !a.dweight.absent();
   Carver c = l.carver();
   void* partial = wanted ? carve_partials(d, c) : nullptr;
-  const int64_t blocks = d.shape.numel() ? norm_cuda_blocks(d.shape.rows()) : 0;
-  if (blocks) {
+  if (teams(d)) {
     const RmsNormBackwardCuda p{walk_rows(d, {&a.dy, &a.x, &a.dresidual_out, &a.rstd, &a.dx}, 4), a.dy.data, a.x.data, a.dresidual_out.data, a.rstd.data,
-                                a.weight.data, a.dx.data, partial, weight_stride(a.weight), d.shape.last(), blocks, d.eps,
+                                a.weight.data, a.dx.data, partial, weight_stride(a.weight), d.shape.last(), teams(d), d.eps,
                                 d.weight == NormWeight::one_plus, d.cast == NormCast::before_weight};
     BARACUDA_TRY(device::queue(l.stream, "rms_norm_backward.cuda.row",
                                [&] { return norm_cuda_kernels.rms_norm_backward[f32_weight(d)][d.dtype](p, l.stream.handle); }));
   }
   if (!wanted || d.shape.last() == 0) return {};
-  const NormFoldCuda f{partial, a.dweight.data, blocks, d.shape.last(), a.dweight.strides[0]};
+  const NormFoldCuda f{partial, a.dweight.data, teams(d), d.shape.last(), a.dweight.strides[0]};
   const auto& fold = d.dtype == DType::f64 ? norm_cuda_kernels.fold_f64 : norm_cuda_kernels.fold_f32;
   return device::queue(l.stream, "rms_norm_backward.cuda.row", [&] { return fold[a.dweight.dtype](f, l.stream.handle); });
 }

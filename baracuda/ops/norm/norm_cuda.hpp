@@ -16,8 +16,8 @@ struct RmsNormCuda {
 struct RmsNormBackwardCuda {
   device::Walk<5> rows;      // dy x dresidual_out rstd dx
   const void *dy, *x, *dresidual_out, *rstd, *weight;
-  void *dx, *partial;        // partial: [blocks, n] in the accumulator type, null where dweight is not wanted
-  int64_t weight_stride, n, blocks;
+  void *dx, *partial;        // partial: [teams, n] in the accumulator type, null where dweight is not wanted
+  int64_t weight_stride, n, teams;
   double eps;
   bool one_plus, cast_first;
 };
@@ -29,7 +29,7 @@ struct NormCudaKernels {
   ByDType<int (*)(const NormFoldCuda&, void* stream)> fold_f32, fold_f64;  // by the dtype of out
 };
 extern const NormCudaKernels norm_cuda_kernels;
-// Teams that sum parts of dweight; by the shape alone.
-int64_t norm_cuda_blocks(int64_t rows);
+// Teams that sum parts of dweight; by shape and dtype alone.
+int64_t norm_cuda_teams(int64_t rows, int64_t n, DType dtype);
 
 }  // namespace baracuda
