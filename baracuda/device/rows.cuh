@@ -58,13 +58,11 @@ template <class T> __device__ __forceinline__ void store_chunk(T* p, const Chunk
 }
 __device__ __forceinline__ bool aligned16(const void* p) { return (uintptr_t(p) & 15) == 0; }
 
-// The sum over a team, for all its threads: lanes pair up by 16, 8, 4, 2, 1 (those that it has), then warps in order. `shared` has 32 doubles.
+// The sum over a team, for all its threads, called by whole warps together: lanes pair up by 16, 8, 4, 2, 1 (those that it has), then warps in order. `shared` has 32 doubles.
 __device__ __forceinline__ double team_sum(double v, double* shared) {
-  const int team = int(blockDim.x) < 32 ? int(blockDim.x) : 32;  // the teams of a warp may be here at different times
-  const unsigned lane = (threadIdx.y * blockDim.x + threadIdx.x) % 32, mates = (team == 32 ? 0xffffffffu : (1u << team) - 1) << (lane & ~unsigned(team - 1));
 #pragma unroll
   for (int w = 16; w; w /= 2)
-    if (w < team) v = v + __shfl_xor_sync(mates, v, w);
+    if (w < int(blockDim.x)) v = v + __shfl_xor_sync(0xffffffffu, v, w);
   const int warps = int(blockDim.x) / 32;
   if (warps <= 1) return v;
   __syncthreads();  // the sum before may still be read

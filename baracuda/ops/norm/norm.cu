@@ -34,7 +34,9 @@ template <class T> __device__ __forceinline__ Acc<T> squares_of(const Chunk<T, k
 template <int C, class T> __device__ double inverse_rms(double sum, const Chunk<T, kChunk<T>>* held, const T* h, int64_t n, int64_t m, double eps, double* shared) {
   constexpr bool kF64 = sizeof(T) == 8;
   const double high = kF64 ? 0x1p1000 : 0x1p120, low = (kF64 ? 0x1p-900 : 0x1p-90) * double(n), small_eps = kF64 ? 0x1p-800 : 0x1p-50;
-  if (sum < high && (sum > low || eps > small_eps)) return 1 / sqrt(sum / double(n) + eps);
+  const bool plain = sum < high && (sum > low || eps > small_eps);
+  const double r = rsqrt(sum / double(n) + eps);
+  if (__all_sync(0xffffffffu, plain)) return r;  // teams that share a warp go on together
   const double scale = !kF64 ? 1 : sum < 1 ? 0x1p600 : 0x1p-600;
   double s = 0;
   each_chunk<C, kChunk<T>>(m, [&](int64_t i, int k) {
@@ -48,7 +50,7 @@ template <int C, class T> __device__ double inverse_rms(double sum, const Chunk<
     }
   });
   s = team_sum(s, shared);
-  return scale / sqrt(s / double(n) + eps * scale * scale);
+  return plain ? r : scale / sqrt(s / double(n) + eps * scale * scale);
 }
 // The factors of elements i ... i + N - 1 of a row of n; 0 behind its end.
 template <class W, class A, int N> __device__ __forceinline__ void weights_at(const void* weight, int64_t stride, int64_t i, int64_t n, bool one_plus, Pack<A, 1> (&w)[N]) {
@@ -279,8 +281,10 @@ constexpr NormCudaKernels kKernels = {
 }  // namespace BARACUDA_ISA
 
 int64_t norm_cuda_teams(int64_t rows, int64_t n, DType dtype) {
-  const int64_t each = device_rows::block_of(device_rows::team_size(n, 16 / int(byte_size(dtype)), kBackwardEach)).y, blocks = device::ceil_div(rows, each);
-  return (blocks < 528 ? blocks : 528) * each;
+  // About 1024 threads on each of 132 multiprocessors; a smaller device takes them in turn.
+  const dim3 block = device_rows::block_of(device_rows::team_size(n, 16 / int(byte_size(dtype)), kBackwardEach));
+  const int64_t blocks = device::ceil_div(rows, block.y), most = 132 * 1024 / int64_t(block.x * block.y);
+  return (blocks < most ? blocks : most) * block.y;
 }
 extern const NormCudaKernels norm_cuda_kernels = kKernels;
 
