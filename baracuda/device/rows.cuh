@@ -56,6 +56,22 @@ template <class T> __device__ __forceinline__ void store_chunk(T* p, const Chunk
   for (int j = 0; j < kChunk<T>; ++j)
     if (j < count) p[j] = c.lane[j];
 }
+// kWhole: every chunk of every row is one aligned load, as whole_chunks() told the launch; else element by element. A kernel that
+// decides for itself takes more registers and may choose the elements.
+template <bool kWhole, class T> __device__ __forceinline__ Chunk<T, kChunk<T>> load_chunk(const T* p, int64_t count) {
+  if constexpr (kWhole) return *reinterpret_cast<const Chunk<T, kChunk<T>>*>(p);
+  else return load_chunk(p, count, false);
+}
+template <bool kWhole, class T> __device__ __forceinline__ void store_chunk(T* p, const Chunk<T, kChunk<T>>& c, int64_t count) {
+  if constexpr (kWhole) *reinterpret_cast<Chunk<T, kChunk<T>>*>(p) = c;
+  else store_chunk(p, c, count, false);
+}
+template <class T, int K> bool whole_chunks(const device::Walk<K>& rows, int k, const void* data, int64_t n) {
+  if (!data) return true;
+  bool whole = n % kChunk<T> == 0 && uintptr_t(data) % 16 == 0;
+  for (int a = 0; a < rows.rank; ++a) whole = whole && rows.stride[k][a] % kChunk<T> == 0;
+  return whole;
+}
 __device__ __forceinline__ bool aligned16(const void* p) { return (uintptr_t(p) & 15) == 0; }
 
 // The sum over a team, for all its threads, called by whole warps together: lanes pair up by 16, 8, 4, 2, 1 (those that it has), then warps in order. `shared` has 32 doubles.

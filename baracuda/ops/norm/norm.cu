@@ -31,7 +31,7 @@ template <class T> __device__ __forceinline__ Acc<T> squares_of(const Chunk<T, k
   return s.v;
 }
 // Where the sum of squares left the range of f32 (f64) the row is summed again, in f64 (times a power of two).
-template <int C, class T> __device__ double inverse_rms(double sum, const Chunk<T, kChunk<T>>* held, const T* h, int64_t n, int64_t m, double eps, double* shared) {
+template <int C, bool kWhole, class T> __device__ double inverse_rms(double sum, const Chunk<T, kChunk<T>>* held, const T* h, int64_t n, int64_t m, double eps, double* shared) {
   constexpr bool kF64 = sizeof(T) == 8;
   const double high = kF64 ? 0x1p1000 : 0x1p120, low = (kF64 ? 0x1p-900 : 0x1p-90) * double(n), small_eps = kF64 ? 0x1p-800 : 0x1p-50;
   const bool plain = sum < high && (sum > low || eps > small_eps);
@@ -42,7 +42,7 @@ template <int C, class T> __device__ double inverse_rms(double sum, const Chunk<
   each_chunk<C, kChunk<T>>(m, [&](int64_t i, int k) {
     Chunk<T, kChunk<T>> c;
     if constexpr (C > 0) c = held[k];
-    else c = load_chunk(h + i, m - i, aligned16(h));
+    else c = load_chunk<kWhole>(h + i, m - i);
 #pragma unroll
     for (int j = 0; j < kChunk<T>; ++j) {
       const double v = double(value(c.lane[j]).v) * scale;
@@ -52,8 +52,8 @@ template <int C, class T> __device__ double inverse_rms(double sum, const Chunk<
   s = team_sum(s, shared);
   return plain ? r : scale / sqrt(s / double(n) + eps * scale * scale);
 }
-// The factors of elements i ... i + N - 1 of a row of n; 0 behind its end.
-template <class W, class A, int N> __device__ __forceinline__ void weights_at(const void* weight, int64_t stride, int64_t i, int64_t n, bool one_plus, Pack<A, 1> (&w)[N]) {
+// The factors of elements i ... i + N - 1 of a row of n; 0 behind its end. kWhole: dense and aligned.
+template <bool kWhole, class W, class A, int N> __device__ __forceinline__ void weights_at(const void* weight, int64_t stride, int64_t i, int64_t n, bool one_plus, Pack<A, 1> (&w)[N]) {
   if (!weight) {
 #pragma unroll
     for (int j = 0; j < N; ++j) w[j] = 1;
@@ -64,7 +64,7 @@ template <class W, class A, int N> __device__ __forceinline__ void weights_at(co
 #pragma unroll
   for (int m = 0; m < N; m += M) {
     Chunk<W, M> c;
-    if (stride == 1 && i + N <= n && uintptr_t(p) % sizeof c == 0) c = *reinterpret_cast<const Chunk<W, M>*>(p + m);
+    if constexpr (kWhole) c = *reinterpret_cast<const Chunk<W, M>*>(p + m);
     else
 #pragma unroll
       for (int j = 0; j < M; ++j) c.lane[j] = i + m + j < n ? p[(m + j) * stride] : W{};
@@ -78,7 +78,7 @@ template <class W, class A, int N> __device__ __forceinline__ void weights_at(co
 template <class T> __device__ __forceinline__ Pack<Acc<T>, 1> rounded_to(Pack<Acc<T>, 1> v) { return value(element<T>(v)); }
 
 // C: chunks of a thread in registers, 0 where a row does not fit.
-template <class T, class W, int C> __global__ void __launch_bounds__(C == 4 ? 512 : 1024) forward_kernel(const __grid_constant__ RmsNormCuda p) {
+template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(C == 4 ? 512 : 1024) forward_kernel(const __grid_constant__ RmsNormCuda p) {
   using A = Acc<T>;
   using V = Pack<A, 1>;
   constexpr int N = kChunk<T>;
@@ -94,51 +94,50 @@ template <class T, class W, int C> __global__ void __launch_bounds__(C == 4 ? 51
     T* y = static_cast<T*>(p.y) + at[2];
     T* kept = !residual ? nullptr : p.residual_out ? static_cast<T*>(p.residual_out) + at[3] : y;
     const T* h = residual ? kept : x;
-    const bool ax = aligned16(x), ar = aligned16(residual), ak = aligned16(kept), ay = aligned16(y), ah = aligned16(h);
     Chunk<T, N> held[C > 0 ? C : 1];
     if constexpr (C > 0) {
-      each_chunk<C, N>(n, [&](int64_t i, int k) { held[k] = load_chunk(x + i, n - i, ax); });
+      each_chunk<C, N>(n, [&](int64_t i, int k) { held[k] = load_chunk<kWhole>(x + i, n - i); });
       if (residual) each_chunk<C, N>(n, [&](int64_t i, int k) {
-        const auto d = load_chunk(residual + i, n - i, ar);
+        const auto d = load_chunk<kWhole>(residual + i, n - i);
 #pragma unroll
         for (int j = 0; j < N; ++j) held[k].lane[j] = element<T>(value(held[k].lane[j]) + value(d.lane[j]));
-        if (p.residual_out) store_chunk(kept + i, held[k], n - i, ak);
+        if (p.residual_out) store_chunk<kWhole>(kept + i, held[k], n - i);
       });
     }
     double squares = sum_chunks<C, T>(n, [&](int64_t i, int k) {
       if constexpr (C > 0) return squares_of<T>(held[k]);
       else {
-        auto sum = load_chunk(x + i, n - i, ax);
+        auto sum = load_chunk<kWhole>(x + i, n - i);
         if (residual) {
-          const auto d = load_chunk(residual + i, n - i, ar);
+          const auto d = load_chunk<kWhole>(residual + i, n - i);
 #pragma unroll
           for (int j = 0; j < N; ++j) sum.lane[j] = element<T>(value(sum.lane[j]) + value(d.lane[j]));
-          store_chunk(kept + i, sum, n - i, ak);
+          store_chunk<kWhole>(kept + i, sum, n - i);
         }
         return squares_of<T>(sum);
       }
     });
     squares = team_sum(squares, shared);
-    const A rstd = A(inverse_rms<C, T>(squares, held, h, p.n, n, p.eps, shared));
+    const A rstd = A(inverse_rms<C, kWhole, T>(squares, held, h, p.n, n, p.eps, shared));
     if (p.rstd && live && threadIdx.x == 0) static_cast<A*>(p.rstd)[at[4]] = rstd;
     each_chunk<C, N>(n, [&](int64_t i, int k) {
       Chunk<T, N> c;
       if constexpr (C > 0) c = held[k];
-      else c = load_chunk(h + i, n - i, ah);
+      else c = load_chunk<kWhole>(h + i, n - i);
       V w[N];
-      weights_at<W, A>(p.weight, p.weight_stride, i, n, p.one_plus, w);
+      weights_at<kWhole, W, A>(p.weight, p.weight_stride, i, n, p.one_plus, w);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
         V v = value(c.lane[j]) * V::of(rstd);
         if (p.cast_first) v = rounded_to<T>(v);
         c.lane[j] = element<T>(v * w[j]);
       }
-      store_chunk(y + i, c, n - i, ay);
+      store_chunk<kWhole>(y + i, c, n - i);
     });
   }
 }
 
-template <class T, class W, int C> __global__ void __launch_bounds__(C > 0 ? 512 : 1024) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
+template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(C > 0 ? 512 : 1024) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
   using A = Acc<T>;
   using V = Pack<A, 1>;
   constexpr int N = kChunk<T>;
@@ -163,31 +162,30 @@ template <class T, class W, int C> __global__ void __launch_bounds__(C > 0 ? 512
     const T *dy = static_cast<const T*>(p.dy) + at[0], *x = static_cast<const T*>(p.x) + at[1];
     const T* dh = p.dresidual_out ? static_cast<const T*>(p.dresidual_out) + at[2] : nullptr;
     T* dx = static_cast<T*>(p.dx) + at[4];
-    const bool ady = aligned16(dy), ax = aligned16(x), adh = aligned16(dh), adx = aligned16(dx);
     Chunk<T, N> held_dy[C > 0 ? C : 1], held_x[C > 0 ? C : 1];
     if constexpr (C > 0) {
-      each_chunk<C, N>(m, [&](int64_t i, int k) { held_x[k] = load_chunk(x + i, m - i, ax); });
-      each_chunk<C, N>(m, [&](int64_t i, int k) { held_dy[k] = load_chunk(dy + i, m - i, ady); });
+      each_chunk<C, N>(m, [&](int64_t i, int k) { held_x[k] = load_chunk<kWhole>(x + i, m - i); });
+      each_chunk<C, N>(m, [&](int64_t i, int k) { held_dy[k] = load_chunk<kWhole>(dy + i, m - i); });
     }
     const auto x_at = [&](int64_t i, int k) {
       if constexpr (C > 0) return held_x[k];
-      else return load_chunk(x + i, m - i, ax);
+      else return load_chunk<kWhole>(x + i, m - i);
     };
     const auto dy_at = [&](int64_t i, int k) {
       if constexpr (C > 0) return held_dy[k];
-      else return load_chunk(dy + i, m - i, ady);
+      else return load_chunk<kWhole>(dy + i, m - i);
     };
     A rstd;
     if (p.rstd) rstd = static_cast<const A*>(p.rstd)[at[3]];
     else {
       double squares = sum_chunks<C, T>(m, [&](int64_t i, int k) { return squares_of<T>(x_at(i, k)); });
       squares = team_sum(squares, shared);
-      rstd = A(inverse_rms<C, T>(squares, held_x, x, n, m, p.eps, shared));
+      rstd = A(inverse_rms<C, kWhole, T>(squares, held_x, x, n, m, p.eps, shared));
     }
     double dot = sum_chunks<C, T>(m, [&](int64_t i, int k) {
       const auto e = dy_at(i, k), c = x_at(i, k);
       V w[N], s = 0;
-      weights_at<W, A>(p.weight, p.weight_stride, i, m, p.one_plus, w);
+      weights_at<kWhole, W, A>(p.weight, p.weight_stride, i, m, p.one_plus, w);
 #pragma unroll
       for (int j = 0; j < N; ++j)
         if (i + j < m) s = fma(value(e.lane[j]) * w[j], value(c.lane[j]) * V::of(rstd), s);
@@ -198,9 +196,9 @@ template <class T, class W, int C> __global__ void __launch_bounds__(C > 0 ? 512
     each_chunk<C, N>(m, [&](int64_t i, int k) {
       const auto e = dy_at(i, k), c = x_at(i, k);
       V w[N];
-      weights_at<W, A>(p.weight, p.weight_stride, i, m, p.one_plus, w);
+      weights_at<kWhole, W, A>(p.weight, p.weight_stride, i, m, p.one_plus, w);
       Chunk<T, N> g, out;
-      if (dh) g = load_chunk(dh + i, m - i, adh);
+      if (dh) g = load_chunk<kWhole>(dh + i, m - i);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
         const V ej = value(e.lane[j]), xhat = value(c.lane[j]) * V::of(rstd);
@@ -211,7 +209,7 @@ template <class T, class W, int C> __global__ void __launch_bounds__(C > 0 ? 512
         if constexpr (C > 0) own[k][j] = fma(ej, met, own[k][j]);
         else if (total && i + j < m) total[i + j] = fma(ej, met, V::of(total[i + j])).v;
       }
-      store_chunk(dx + i, out, m - i, adx);
+      store_chunk<kWhole>(dx + i, out, m - i);
     });
   }
   if constexpr (C > 0)
@@ -238,9 +236,16 @@ template <class A, class T> __global__ void __launch_bounds__(1024) fold_kernel(
   static_cast<T*>(p.out)[column * p.out_stride] = from_double<T>(s);
 }
 
+template <class T, class W> bool whole_weights(const void* weight, int64_t stride) {
+  return !weight || (stride == 1 && uintptr_t(weight) % 16 == 0);
+}
 template <class T, class W, int C> int forward_in(const RmsNormCuda& p, void* stream) {
   const dim3 block = block_of(team_size(p.n, kChunk<T>));
-  return device::launch(forward_kernel<T, W, C>, device::blocks_for(p.rows.units, block.y), block, 0, stream, p);
+  const void* const data[] = {p.x, p.residual, p.y, p.residual_out};
+  bool whole = whole_weights<T, W>(p.weight, p.weight_stride);
+  for (int k = 0; k < 4; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
+  const auto kernel = whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>;
+  return device::launch(kernel, device::blocks_for(p.rows.units, block.y), block, 0, stream, p);
 }
 template <class T, class W> int forward(const RmsNormCuda& p, void* stream) {
   const int team = team_size(p.n, kChunk<T>);
@@ -253,7 +258,11 @@ template <class T, class W> int forward(const RmsNormCuda& p, void* stream) {
 }
 template <class T, class W, int C> int backward_in(const RmsNormBackwardCuda& p, void* stream) {
   const dim3 block = block_of(team_size(p.n, kChunk<T>, kBackwardEach));
-  return device::launch(backward_kernel<T, W, C>, unsigned(p.teams / block.y), block, 0, stream, p);
+  const void* const data[] = {p.dy, p.x, p.dresidual_out, nullptr, p.dx};
+  bool whole = whole_weights<T, W>(p.weight, p.weight_stride);
+  for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
+  const auto kernel = whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>;
+  return device::launch(kernel, unsigned(p.teams / block.y), block, 0, stream, p);
 }
 template <class T, class W> int backward(const RmsNormBackwardCuda& p, void* stream) {
   const int team = team_size(p.n, kChunk<T>, kBackwardEach);
