@@ -1,18 +1,15 @@
-#include "baracuda/ops/softmax/softmax.hpp"
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
 #include "baracuda/ops/softmax/softmax_cpu.hpp"
+#include "baracuda/ops/softmax/softmax_detail.hpp"
 
 namespace baracuda {
 namespace {
 
-DType out_dtype(const SoftmaxDescriptor& d) { return d.out_dtype.value_or(d.dtype); }
-DType computing(const SoftmaxDescriptor& d) { return accumulator(out_dtype(d)); }
-int axis_of(const SoftmaxDescriptor& d) { return int(d.axis < 0 ? d.axis + std::max(d.shape.rank, 1) : d.axis); }
-int64_t extent_of(const SoftmaxDescriptor& d) { return d.shape.rank ? d.shape[axis_of(d)] : 1; }
+using namespace softmax_detail;
 bool is_log(const SoftmaxDescriptor& d) { return d.kind == SoftmaxKind::log_softmax; }
 
 Status validate_common(std::string_view op, const SoftmaxDescriptor& d) {
@@ -27,9 +24,6 @@ Status validate_common(std::string_view op, const SoftmaxDescriptor& d) {
   if (out != d.dtype && (!is_floating(d.dtype) || (out != DType::f32 && out != DType::f64) || byte_size(out) < byte_size(d.dtype)))
     return invalid(op, text("out_dtype ", out, " must be the dtype ", d.dtype, " or a wider one of f32 and f64"));
   return {};
-}
-PrecisionGuarantee guarantee(const SoftmaxDescriptor& d) {
-  return {.math_precision = computing(d), .accumulator = computing(d), .batch_invariant = true};
 }
 
 // --- memory. A whole line is worked off by one worker while its buffer of 512 KiB holds it; longer ones, and long ones that are

@@ -304,21 +304,20 @@ template <class A, bool kLog> void join(const SoftmaxJoin& p) {
     V top = -kInf;
     for (int64_t c = 0; c < p.chunks; ++c) top = larger(get<A, N>(max + c * p.pitch + i, count), top);
     const V base = softmax::base(top);
-    auto weight = [&](int64_t c) __attribute__((always_inline)) { return softmax::exp_up(softmax::base(get<A, N>(max + c * p.pitch + i, count)) - base); };
+    auto weight = [&](int64_t c) __attribute__((always_inline)) { return softmax::weight(get<A, N>(max + c * p.pitch + i, count), base); };
     const V all = p.chunks == 1 ? get<A, N>(sum + i, count) : sum_pairs<V>(p.chunks, [&](int64_t c) __attribute__((always_inline)) {
       return get<A, N>(sum + c * p.pitch + i, count) * (weight(c) * softmax::kDown<V>);
     });
     if constexpr (kLog) {
-      const V log_sum = where(top == -kInf, V(kNaN), log(all * softmax::kDown<V>));
+      const V log_sum = softmax::log_sum(top, all);
       for (int64_t c = 0; c < p.chunks; ++c) {
         put<A>(max + c * p.pitch + i, top, count, 1);
         put<A>(sum + c * p.pitch + i, log_sum, count, 1);
       }
     } else {
-      const V empty = p.safe ? where(is_nan(all), all, V(0)) : V(kNaN);
       for (int64_t c = 0; c < p.chunks; ++c) {
         V first, second;
-        softmax::split_factor(where(top == -kInf, empty, weight(c) / all), first, second);
+        softmax::factor(top, weight(c), all, p.safe, first, second);
         put<A>(sum + c * p.pitch + i, first, count, 1);
         put<A>(max + c * p.pitch + i, second, count, 1);
       }

@@ -1,0 +1,92 @@
+#include "baracuda/ops/softmax/softmax_cuda.hpp"
+#include "baracuda/device/launch.hpp"
+#include "baracuda/device/rows.hpp"
+#include "baracuda/host/row_sum.hpp"
+#include "baracuda/ops/softmax/softmax_detail.hpp"
+
+namespace baracuda {
+namespace {
+using device::Operand;
+using namespace softmax_detail;
+
+struct Scratch { void *max, *sum; };
+Scratch carve(const SoftmaxDescriptor& d, bool backward, Carver& c) {
+  const int64_t n = extent_of(d), count = n > kSumChunk ? sum_chunks(n) * (d.shape.numel() / n) : 0;
+  const uint64_t bytes = byte_size(computing(d));
+  return {c.take_bytes("maxima of chunks", backward ? 0 : count, bytes), c.take_bytes("sums of chunks", count, bytes)};
+}
+template <bool kBackward> void carve_row(const SoftmaxDescriptor& d, const void*, Carver& c) { (void)carve(d, kBackward, c); }
+
+// x, none, mask, y; or dy, y, mask, dx
+SoftmaxCuda problem_of(const SoftmaxDescriptor& d, const TensorView* const (&v)[4]) {
+  SoftmaxCuda p{};
+  const int axis = axis_of(d);
+  Shape outer;
+  Operand operand[4];
+  for (int k = 0; k < 4; ++k) {
+    operand[k] = Operand::of(*v[k]);
+    p.step[k] = operand[k].data && d.shape.rank ? v[k]->strides[axis] : 1;
+    operand[k].strides = {};
+  }
+  for (int i = 0; i < d.shape.rank; ++i) {
+    if (i == axis) continue;
+    outer.push_back(d.shape[i]);
+    for (int k = 0; k < 4; ++k) operand[k].strides.push_back(operand[k].data ? v[k]->strides[i] : 0);
+  }
+  p.lines = device::walk<4>(outer, operand, 3, 1);
+  p.in = v[0]->data, p.second = v[1]->data, p.mask = v[2]->data, p.out = v[3]->data;
+  p.n = extent_of(d);
+  p.negate = d.kind == SoftmaxKind::softmin, p.log = d.kind == SoftmaxKind::log_softmax, p.safe = d.kind == SoftmaxKind::safe_softmax;
+  p.scale = d.scale, p.sign = p.negate ? -d.scale : d.scale;
+  // Neighbouring lines lie side by side and elements of a line do not.
+  const int last = p.lines.rank - 1;
+  bool dense_lines = true, dense_across = false;
+  for (int k = 0; k < 4; ++k)
+    if (k != 2 && operand[k].data) dense_lines &= p.n == 1 || p.step[k] == 1, dense_across |= p.lines.stride[k][last] == 1;
+  p.columns = !dense_lines && dense_across && p.lines.extent[last] >= 8;
+  return p;
+}
+Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor& d, SoftmaxCuda p, bool backward, const Scratch& s) {
+  const auto launch = (backward ? softmax_cuda_kernels.backward : softmax_cuda_kernels.forward)[d.dtype][out_dtype(d)];
+  const bool tuned = out_dtype(d) == d.dtype && d.dtype != DType::f64;
+  return device::queue(stream, name, [&] {
+    if (softmax_cuda_whole(p, tuned)) return launch(p, stream.handle);
+    p.max = s.max, p.sum = s.sum, p.stage = SoftmaxStage::chunks;
+    int e = launch(p, stream.handle);
+    if (!e) e = softmax_cuda_kernels.join[computing(d)]({s.max, s.sum, p.lines.units, sum_chunks(p.n), p.log, p.safe, backward}, stream.handle);
+    p.stage = SoftmaxStage::finish;
+    return e ? e : launch(p, stream.handle);
+  });
+}
+Status run_forward(const Launch<Softmax>& l) {
+  const TensorView none{};
+  const auto& a = l.args;
+  if (l.desc.shape.numel() == 0) return {};
+  Carver c = l.carver();
+  const SoftmaxCuda p = problem_of(l.desc, {&a.x, &none, &a.mask, &a.y});
+  return run(l.stream, "softmax.cuda.lines", l.desc, p, false, carve(l.desc, false, c));
+}
+Status run_backward(const Launch<SoftmaxBackward>& l) {
+  const auto& a = l.args;
+  if (l.desc.shape.numel() == 0) return {};
+  Carver c = l.carver();
+  SoftmaxCuda p = problem_of(l.desc, {&a.dy, &a.y, &a.mask, &a.dx});
+  p.scale = 1;  // it is in sign
+  return run(l.stream, "softmax_backward.cuda.lines", l.desc, p, true, carve(l.desc, true, c));
+}
+
+}  // namespace
+
+template <> std::span<const Kernel<Softmax>> cuda_kernels<Softmax>() {
+  static constexpr Kernel<Softmax> list[] = {{.name = "softmax.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80,
+                                              .launch = launch_all<Softmax>(Floating{}, run_forward), .guarantee = guarantee, .carve = carve_row<false>}};
+  return list;
+}
+template <> std::span<const Kernel<SoftmaxBackward>> cuda_kernels<SoftmaxBackward>() {
+  static constexpr Kernel<SoftmaxBackward> list[] = {{.name = "softmax_backward.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80,
+                                                      .launch = launch_all<SoftmaxBackward>(Floating{}, run_backward), .guarantee = guarantee,
+                                                      .carve = carve_row<true>}};
+  return list;
+}
+
+}  // namespace baracuda

@@ -1,0 +1,38 @@
+#pragma once
+// What the kernel file of the family exports to its rows.
+#include "baracuda/core/dtype.hpp"
+#include "baracuda/device/walk.hpp"
+
+namespace baracuda {
+
+// whole: the threads of a block hold a line, or can read it again. Longer lines: statistics of every chunk, their join, the finish.
+enum class SoftmaxStage : uint8_t { whole, chunks, finish };
+struct SoftmaxCuda {
+  device::Walk<4> lines;   // forward: x, none, mask, y; backward: dy, y, mask, dx
+  const void *in, *second, *mask;
+  void* out;
+  int64_t step[4], n;      // along the axis
+  void *max, *sum;         // [lines][chunks] of the computing type, for the stages chunks and finish
+  double scale, sign;      // sign: of dx, with scale
+  bool negate, log, safe, columns;
+  SoftmaxStage stage;
+  int team = 1;            // set at the launch of rows
+};
+struct SoftmaxJoinCuda { void *max, *sum; int64_t lines, chunks; bool log, safe, backward; };
+using SoftmaxLaunch = int (*)(const SoftmaxCuda&, void* stream);
+struct SoftmaxCudaKernels {
+  ByDType<ByDType<SoftmaxLaunch>> forward, backward;  // [dtype of x and dx][dtype of y and dy]
+  ByDType<int (*)(const SoftmaxJoinCuda&, void* stream)> join;  // by the computing type
+};
+extern const SoftmaxCudaKernels softmax_cuda_kernels;
+// Without a mask, and rows dense.
+bool softmax_cuda_plain(const SoftmaxCuda& p);
+// Whether lines are finished in the stage `whole`; tuned: x and y have one dtype, which is not f64.
+bool softmax_cuda_whole(const SoftmaxCuda& p, bool tuned);
+
+// Rows that a team of threads holds in registers, of one dtype.
+struct SoftmaxRowsCuda { ByDType<SoftmaxLaunch> forward, backward; };
+extern const SoftmaxRowsCuda softmax_rows_cuda;
+bool softmax_cuda_row(const SoftmaxCuda& p);  // of plain ones
+
+}  // namespace baracuda
