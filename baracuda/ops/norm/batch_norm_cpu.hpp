@@ -2,6 +2,7 @@
 // What the instruction-set units of BatchNorm export. A channel is a row of n elements, summed kChannelChunk at a time; all that is kept
 // for a channel is in the accumulator type A or in f64.
 #include "baracuda/ops/norm/norm_cpu.hpp"
+#include "baracuda/ops/norm/norm_math.hpp"
 
 namespace baracuda {
 

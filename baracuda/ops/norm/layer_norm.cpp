@@ -1,24 +1,12 @@
-#include "baracuda/ops/norm/layer_norm.hpp"
 #include <cstring>
+#include "baracuda/ops/norm/layer_norm_detail.hpp"
 #include "baracuda/ops/norm/standardized_detail.hpp"
 
 namespace baracuda {
 namespace {
 
 using namespace norm_detail;
-
-Shape outer(const LayerNormDescriptor& d) {
-  Shape s;
-  for (int i = 0; i < d.shape.rank - d.axes; ++i) s.push_back(d.shape[i]);
-  return s;
-}
-Shape inner(const LayerNormDescriptor& d) {
-  Shape s;
-  for (int i = d.shape.rank - d.axes; i < d.shape.rank; ++i) s.push_back(d.shape[i]);
-  return s;
-}
-int64_t length(const LayerNormDescriptor& d) { return inner(d).numel(); }
-int64_t rows_of(const LayerNormDescriptor& d) { return outer(d).numel(); }
+using namespace layer_norm_detail;
 
 Status validate_common(std::string_view op, const LayerNormDescriptor& d) {
   BARACUDA_TRY(expect_shape(op, "shape", d.shape, 1));
@@ -48,9 +36,6 @@ Status expect_statistic(std::string_view op, std::string_view arg, const TensorV
 void* carve_weight(const LayerNormDescriptor& d, Carver& c) { return c.take_bytes("weight", length(d), byte_size(accumulator(d.dtype))); }
 void* carve_bias(const LayerNormDescriptor& d, Carver& c) { return c.take_bytes("bias", length(d), byte_size(accumulator(d.dtype))); }
 void carve_forward(const LayerNormDescriptor& d, const void*, Carver& c) { carve_weight(d, c), carve_bias(d, c); }
-// Weights and their gradients are vectors of all the normalised axes.
-TensorView flat(const LayerNormDescriptor& d, const TensorView& v) { return v.absent() ? v : TensorView::dense(v.data, v.dtype, {length(d)}); }
-
 Status run_forward(const Launch<LayerNorm>& l) {
   const LayerNormDescriptor& d = l.desc;
   const LayerNorm::Args& a = l.args;

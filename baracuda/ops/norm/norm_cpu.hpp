@@ -12,9 +12,6 @@ struct RowLay {
   int64_t extent[kMaxRank], stride[kMaxRank];
 };
 
-// Of a row: x - mean is (x - shift) - rest, the mean in two words.
-struct Statistics { double shift, rest, rstd, variance = 0; };
-
 // A run of rows of n elements, one pitch per tensor; null pointers where an argument is absent. Weights and rstd are in
 // the accumulator type A (float, double for f64).
 struct RmsNormRows {

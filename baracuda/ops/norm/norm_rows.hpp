@@ -4,6 +4,7 @@
 // row comes from memory once for its sums and once for what is written.
 #include "baracuda/host/lane_sum.hpp"
 #include "baracuda/ops/norm/norm_cpu.hpp"
+#include "baracuda/ops/norm/norm_math.hpp"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
@@ -99,18 +100,6 @@ template <class T> void scatter(const T* from, T* y, const RowLay& lay, int64_t 
   });
 }
 
-template <class V> BARACUDA_HD V normalized(V x, V shift, V rest, V scale) { return ((x - shift) - rest) * scale; }
-template <class V> BARACUDA_HD V standardized(V x, V shift, V rest, V scale, V weight, V bias) { return fma(normalized(x, shift, rest, scale), weight, bias); }
-
-// `count` elements: their mean, as a distance from a point that the parts of a row share, and the sum of squares around it. Joined by
-// Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
-struct Moments {
-  double count, mean, squares;
-  friend Moments operator+(const Moments& a, const Moments& b) {
-    const double n = a.count + b.count, d = b.mean - a.mean;
-    return {n, a.mean + d * (b.count / n), a.squares + b.squares + d * d * (a.count * (b.count / n))};
-  }
-};
 // K sums over a chunk in one pass, each in the order of chunk_sum(). step(acc, i) adds what begins at element i to K packs of any width.
 template <class A, int K, class Step> BARACUDA_HD void chunk_sums(int m, double (&sums)[K], const Step& step) {
   constexpr int N = kLanes<A>, packs = kSumLanes / N;
@@ -174,8 +163,7 @@ template <class A> Moments chunk_moments(const A* x, int m, A& shift) {
     const V d = load<V::kWidth>(x + i) - V(point);
     acc[0] = acc[0] + d, acc[1] = fma(d, d, acc[1]);
   });
-  const double rest = sums[0] / m;
-  return {double(m), rest, sums[1] - m * (rest * rest)};
+  return moments_of(sums[0], sums[1], m);
 }
 // A variance that left the range of its type: f32 in f64, f64 times a power of two that brings the largest to about 1.
 template <class T> Statistics statistics_out_of_range(int64_t n, double eps, Chunks<T>& chunks) {
@@ -198,11 +186,7 @@ template <class T> Statistics statistics_out_of_range(int64_t n, double eps, Chu
 // From the moments of all n elements, whose mean is counted from `point`.
 template <class T> Statistics statistics_of(const Moments& all, double point, int64_t n, double eps, Chunks<T>& chunks) {
   using A = Acc<T>;
-  constexpr bool kF64 = sizeof(T) == 8;
-  const double high = kF64 ? 0x1p1000 : 0x1p120, low = (kF64 ? 0x1p-900 : 0x1p-90) * double(n), small_eps = kF64 ? 0x1p-800 : 0x1p-50;
-  if (!(all.squares < high && (all.squares > low || eps > small_eps))) return statistics_out_of_range(n, eps, chunks);
-  const double shift = double(A(point + all.mean)), variance = all.squares > 0 ? all.squares / double(n) : 0;
-  return {shift, all.mean - (shift - point), 1 / __builtin_sqrt(variance + eps), variance};
+  return variance_in_range<A>(all.squares, double(n), eps) ? statistics_of<A>(all, point, double(n), eps) : statistics_out_of_range(n, eps, chunks);
 }
 template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunks) {
   using A = Acc<T>;
@@ -224,11 +208,6 @@ template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunk
   return statistics_of(all, point, n, eps, chunks);
 }
 
-// What the gradients of a row are made of, with h = (x - shift) scale: sums of e, e h and h, where e is dy or dy w.
-struct GradientSums {
-  double e, eh, h;
-  friend GradientSums operator+(const GradientSums& a, const GradientSums& b) { return {a.e + b.e, a.eh + b.eh, a.h + b.h}; }
-};
 template <class A, bool kWeighted> GradientSums chunk_gradient_sums(const A* x, const A* dy, const A* w, int m, double shift, double scale) {
   double sums[3];
   chunk_sums<A>(m, sums, [&](auto& acc, int i) __attribute__((always_inline)) {
@@ -253,15 +232,6 @@ GradientSums gradient_sums(Chunks<T>& x, Chunks<T>& dy, const Acc<T>* w, int64_t
     const Acc<T>* e = dy(first + at, m);
     return chunk_gradient_sums<Acc<T>, kWeighted>(x(first + at, m), e, kWeighted ? w + at : nullptr, m, shift, scale);
   });
-}
-// dx = rstd (g - mean(g) - xhat mean(g xhat)) for g = e w. rest: of the mean, whose first word alone h takes off.
-struct GradientMeans { double rest, mean_g, minus_dot; };
-inline GradientMeans gradient_means(const GradientSums& g, int64_t n, double rstd) {
-  const double rest_hat = g.h / double(n);
-  return {rest_hat / rstd, g.e / double(n), (rest_hat * g.e - g.eh) / double(n)};
-}
-template <class V> BARACUDA_HD V input_gradient(V e, V w, V xhat, V mean_g, V minus_dot, V scale) {
-  return fma(xhat, minus_dot, fma(e, w, -mean_g)) * scale;
 }
 
 }  // namespace
