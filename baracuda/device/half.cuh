@@ -8,7 +8,7 @@ namespace baracuda::inline BARACUDA_ISA {
 __device__ __forceinline__ float widened(f16 h) {
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h.bits));
-  return x;
+  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, x) | uint32_t(h.bits & 0x8000) << 16);  // a NaN lost its sign
 }
 __device__ __forceinline__ float widened(bf16 h) { return to_float(h); }
 template <class T> __device__ __forceinline__ T narrowed(float x) {

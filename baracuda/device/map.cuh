@@ -1,71 +1,232 @@
 #pragma once
-// The loop of every elementwise kernel: y... = f(x...) over tensors of one shape. A thread takes a unit of the walk, 16 bytes
-// of the narrowest operand where vectors are possible. Bytes per element: those of the operands, once; the floor is memory
-// bandwidth. The lanes of a unit go through the same one-lane formula, so that a vector changes no bit.
+// The loop of every elementwise kernel: y... = f(x...) over tensors of one shape. A thread takes a unit of the walk: 16 bytes
+// of the narrowest operand, at most 32 of the widest, where vectors are possible. Bytes per element: those of the operands, once;
+// the floor is memory bandwidth. The lanes of a unit go through the same one-lane formula, so that a vector changes no bit.
+//
+// F has in, out, needs(k), and operator()(const A* x, A* y), or value(x) where the only output is bool. Operand k, inputs before
+// outputs, is stored as T (inputs) or O (outputs) unless F::Stored<k> says otherwise. F::rolled: a formula so long that it stands
+// in the code once and lanes pass by it in registers.
+#include <utility>
+#include "baracuda/device/half.cuh"
 #include "baracuda/device/launch.cuh"
 #include "baracuda/device/walk.hpp"
-#include "baracuda/math/element.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace device_map {
 
 inline constexpr int kBlock = 256;
 template <class T, int N> struct alignas(sizeof(T) * N) Vector { T lane[N]; };
+// N elements as 32-bit words.
+template <class E, int N> struct Words {
+  static constexpr int count = int(sizeof(E)) * N / 4;
+  uint32_t word[count];
+};
+// An element in memory and the value that formulas are written over; a family adds its own values.
+template <class A> struct Lane;
+template <class C> struct Lane<Pack<C, 1>> {
+  using A = Pack<C, 1>;
+  static __device__ __forceinline__ A zero() { return 0; }
+  static __device__ __forceinline__ A of(bool e) { return e ? 1. : 0.; }
+  template <class E> static __device__ __forceinline__ A of(E e) { return value(e); }
+  template <class E> static __device__ __forceinline__ E as(A a) { return element<E>(a); }
+};
+
+template <class F, class T, class O, int k> struct StoredAs { using Type = std::conditional_t<(k < F::in), T, O>; };
+template <class F, class T, class O, int k> requires requires { typename F::template Stored<k>; } struct StoredAs<F, T, O, k> { using Type = typename F::template Stored<k>; };
+template <class F, class T, class O, int k> using Stored = typename StoredAs<F, T, O, k>::Type;
+template <class F> constexpr bool rolled() {
+  if constexpr (requires { F::rolled; }) return F::rolled;
+  else return false;
+}
+template <class F, class A> constexpr bool gives_bool() {
+  if constexpr (requires(F f, const A* x) { f.value(x); }) return std::is_arithmetic_v<decltype(std::declval<F>().value(static_cast<const A*>(nullptr)))>;
+  else return false;
+}
+// Lanes of a unit.
+template <class F, class T, class O> inline constexpr int kLanesOf = []<int... k>(std::integer_sequence<int, k...>) {
+  int least = 16, most = 1;
+  for (const int bytes : {int(sizeof(Stored<F, T, O, k>))...}) least = bytes < least ? bytes : least, most = bytes > most ? bytes : most;
+  const int by_least = 16 / least, by_most = (rolled<F>() ? 16 : 32) / most, lanes = by_least < by_most ? by_least : by_most;
+  return lanes < 8 ? lanes : 8;
+}(std::make_integer_sequence<int, F::in + F::out>{});
 
 template <class F> struct Map {
   F f;
   device::Walk<F::in + F::out> walk;
-  const void* x[F::in];
-  void* y[F::out];  // null: not wanted
+  const void* x[F::in];  // null: not there, read as zeros
+  void* y[F::out];       // null: not wanted
 };
 
-template <int V, class F, class T, class O> __device__ __forceinline__ void unit(const Map<F>& m, const int64_t (&at)[F::in + F::out]) {
-  using A = Pack<Acc<T>, 1>;
-  Vector<T, V> in[F::in];
+template <class F> __device__ __forceinline__ bool reads(const Map<F>& m, int k) { return F::needs(k) && m.x[k] != nullptr; }
+
+// --- V lanes side by side
+template <int V, class F, class T, class O, class A, int k = 0>
+__device__ __forceinline__ void load_lanes(const Map<F>& m, const int64_t (&at)[F::in + F::out], A (&v)[V][F::in]) {
+  if constexpr (k < F::in) {
+    using E = Stored<F, T, O, k>;
+    if (reads(m, k)) {
+      const E* p = static_cast<const E*>(m.x[k]) + at[k];
+      if (V > 1 && m.walk.spread[k]) {
+        const A one = Lane<A>::of(*p);
 #pragma unroll
-  for (int k = 0; k < F::in; ++k) {
-    if (!F::needs(k) || !m.x[k]) continue;
-    const T* p = static_cast<const T*>(m.x[k]) + at[k];
-    if (V > 1 && m.walk.spread[k]) {
-      const T one = *p;
+        for (int j = 0; j < V; ++j) v[j][k] = one;
+      } else {
+        const Vector<E, V> e = *reinterpret_cast<const Vector<E, V>*>(p);
 #pragma unroll
-      for (int j = 0; j < V; ++j) in[k].lane[j] = one;
-    } else in[k] = *reinterpret_cast<const Vector<T, V>*>(p);
-  }
-  Vector<O, V> out[F::out];
+        for (int j = 0; j < V; ++j) v[j][k] = Lane<A>::of(e.lane[j]);
+      }
+    } else {
 #pragma unroll
-  for (int j = 0; j < V; ++j) {
-    A v[F::in], r[F::out];
-#pragma unroll
-    for (int k = 0; k < F::in; ++k) v[k] = F::needs(k) && m.x[k] ? load<1>(&in[k].lane[j]) : A(0);
-    if constexpr (std::is_same_v<O, bool>) out[0].lane[j] = m.f.value(v);
-    else {
-      m.f(v, r);
-#pragma unroll
-      for (int k = 0; k < F::out; ++k) store<O, 1>(&out[k].lane[j], r[k]);
+      for (int j = 0; j < V; ++j) v[j][k] = Lane<A>::zero();
     }
+    load_lanes<V, F, T, O, A, k + 1>(m, at, v);
   }
-#pragma unroll
-  for (int k = 0; k < F::out; ++k)
-    if (m.y[k]) *reinterpret_cast<Vector<O, V>*>(static_cast<O*>(m.y[k]) + at[F::in + k]) = out[k];
 }
-template <int V, class F, class T, class O> __global__ void __launch_bounds__(kBlock) map_kernel(const __grid_constant__ Map<F> m) {
+template <int V, class F, class T, class O, class A, int k = 0>
+__device__ __forceinline__ void store_lanes(const Map<F>& m, const int64_t (&at)[F::in + F::out], const A (&r)[V][F::out]) {
+  if constexpr (k < F::out) {
+    using E = Stored<F, T, O, F::in + k>;
+    if (m.y[k]) {
+      Vector<E, V> e;
+#pragma unroll
+      for (int j = 0; j < V; ++j) e.lane[j] = Lane<A>::template as<E>(r[j][k]);
+      *reinterpret_cast<Vector<E, V>*>(static_cast<E*>(m.y[k]) + at[F::in + k]) = e;
+    }
+    store_lanes<V, F, T, O, A, k + 1>(m, at, r);
+  }
+}
+template <int V, class F, class T, class O, class A> __device__ __forceinline__ void unit(const Map<F>& m, const int64_t (&at)[F::in + F::out]) {
+  A v[V][F::in];
+  load_lanes<V, F, T, O, A>(m, at, v);
+  if constexpr (gives_bool<F, A>()) {
+    Vector<bool, V> e;
+#pragma unroll
+    for (int j = 0; j < V; ++j) e.lane[j] = m.f.value(v[j]);
+    *reinterpret_cast<Vector<bool, V>*>(static_cast<bool*>(m.y[0]) + at[F::in]) = e;
+  } else {
+    A r[V][F::out];
+#pragma unroll
+    for (int j = 0; j < V; ++j) m.f(v[j], r[j]);
+    store_lanes<V, F, T, O, A>(m, at, r);
+  }
+}
+
+// --- lanes one group after another: G of them, a word of the narrowest, are taken from the low end of registers that move down
+template <int V, int G, class F, class T, class O, class A, int k = 0>
+__device__ __forceinline__ void load_words(const Map<F>& m, const int64_t (&at)[F::in + F::out], bool one, uint32_t (&w)[F::in][8]) {
+  if constexpr (k < F::in) {
+    using E = Stored<F, T, O, k>;
+    if (reads(m, k)) {
+      const E* p = static_cast<const E*>(m.x[k]) + at[k];
+      if (one || m.walk.spread[k]) {
+        Vector<E, G> same;
+        const E element = *p;
+#pragma unroll
+        for (int j = 0; j < G; ++j) same.lane[j] = element;
+        const Words<E, G> e = __builtin_bit_cast(Words<E, G>, same);
+#pragma unroll
+        for (int i = 0; i < Words<E, V>::count; ++i) w[k][i] = e.word[i % Words<E, G>::count];
+      } else {
+        const Words<E, V> e = __builtin_bit_cast(Words<E, V>, *reinterpret_cast<const Vector<E, V>*>(p));
+#pragma unroll
+        for (int i = 0; i < Words<E, V>::count; ++i) w[k][i] = e.word[i];
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < Words<E, V>::count; ++i) w[k][i] = 0;
+    }
+    load_words<V, G, F, T, O, A, k + 1>(m, at, one, w);
+  }
+}
+template <int V, int G, class F, class T, class O, class A, int k = 0> __device__ __forceinline__ void take_group(uint32_t (&w)[F::in][8], A (&v)[G][F::in]) {
+  if constexpr (k < F::in) {
+    using E = Stored<F, T, O, k>;
+    constexpr int n = Words<E, G>::count, all = Words<E, V>::count;
+    Words<E, G> group;
+#pragma unroll
+    for (int i = 0; i < n; ++i) group.word[i] = w[k][i];
+    const Vector<E, G> e = __builtin_bit_cast(Vector<E, G>, group);
+#pragma unroll
+    for (int j = 0; j < G; ++j) v[j][k] = Lane<A>::of(e.lane[j]);
+#pragma unroll
+    for (int i = 0; i + n < all; ++i) w[k][i] = w[k][i + n];
+    take_group<V, G, F, T, O, A, k + 1>(w, v);
+  }
+}
+template <int V, int G, class F, class T, class O, class A, int k = 0> __device__ __forceinline__ void put_group(uint32_t (&w)[F::out][8], const A (&r)[G][F::out]) {
+  if constexpr (k < F::out) {
+    using E = Stored<F, T, O, F::in + k>;
+    constexpr int n = Words<E, G>::count, all = Words<E, V>::count;
+    Vector<E, G> e;
+#pragma unroll
+    for (int j = 0; j < G; ++j) e.lane[j] = Lane<A>::template as<E>(r[j][k]);
+    const Words<E, G> group = __builtin_bit_cast(Words<E, G>, e);
+#pragma unroll
+    for (int i = 0; i + n < all; ++i) w[k][i] = w[k][i + n];
+#pragma unroll
+    for (int i = 0; i < n; ++i) w[k][all - n + i] = group.word[i];
+    put_group<V, G, F, T, O, A, k + 1>(w, r);
+  }
+}
+template <int V, int G, class F, class T, class O, class A, int k = 0>
+__device__ __forceinline__ void store_words(const Map<F>& m, const int64_t (&at)[F::in + F::out], bool one, const uint32_t (&w)[F::out][8]) {
+  if constexpr (k < F::out) {
+    using E = Stored<F, T, O, F::in + k>;
+    if (m.y[k]) {
+      E* p = static_cast<E*>(m.y[k]) + at[F::in + k];
+      Words<E, V> e;
+#pragma unroll
+      for (int i = 0; i < Words<E, V>::count; ++i) e.word[i] = w[k][i];
+      const Vector<E, V> lanes = __builtin_bit_cast(Vector<E, V>, e);
+      if (one) *p = lanes.lane[V - G];  // the one group that was put stands at the top
+      else *reinterpret_cast<Vector<E, V>*>(p) = lanes;
+    }
+    store_words<V, G, F, T, O, A, k + 1>(m, at, one, w);
+  }
+}
+template <int V, class F, class T, class O, class A> __device__ __forceinline__ void rolled_unit(const Map<F>& m, const int64_t (&at)[F::in + F::out], bool one) {
+  constexpr int G = sizeof(T) < 4 ? 4 / int(sizeof(T)) : 1;
+  static_assert(V % G == 0);
+  uint32_t x[F::in][8], y[F::out][8] = {};
+  load_words<V, G, F, T, O, A>(m, at, one, x);
+#pragma unroll 1
+  for (int g = one ? V / G - 1 : 0; g < V / G; ++g) {
+    A v[G][F::in], r[G][F::out];
+    take_group<V, G, F, T, O, A>(x, v);
+#pragma unroll
+    for (int j = 0; j < G; ++j) m.f(v[j], r[j]);
+    put_group<V, G, F, T, O, A>(y, r);
+  }
+  store_words<V, G, F, T, O, A>(m, at, one, y);
+}
+
+template <class F, class T, class O, class A> __global__ void __launch_bounds__(kBlock) map_kernel(const __grid_constant__ Map<F> m) {
+  constexpr int V = kLanesOf<F, T, O>;
   const int64_t all = m.walk.units + m.walk.rest;
   for (int64_t i = int64_t(blockIdx.x) * kBlock + threadIdx.x; i < all; i += int64_t(gridDim.x) * kBlock) {
     int64_t at[F::in + F::out];
     m.walk.offsets(i, at);
-    if (V == 1 || i < m.walk.units) unit<V, F, T, O>(m, at);
-    else unit<1, F, T, O>(m, at);
+    const bool one = m.walk.lanes == 1 || i >= m.walk.units;
+    if constexpr (rolled<F>()) rolled_unit<V, F, T, O, A>(m, at, one);
+    else if (one) unit<1, F, T, O, A>(m, at);
+    else unit<V, F, T, O, A>(m, at);
   }
 }
-template <class T, class O> inline constexpr int kVector = 16 / int(sizeof(T) < sizeof(O) ? sizeof(T) : sizeof(O)) > 8 ? 8 : 16 / int(sizeof(T) < sizeof(O) ? sizeof(T) : sizeof(O));
 
-// Queues the map; walk.lanes is 1 or kVector<T, O>.
-template <class F, class T, class O> int map(const Map<F>& m, void* stream) {
+// Queues y... = f(x...); operands: inputs, then outputs. A: the values of the formula.
+template <class F, class T, class O = T, class A = Pack<Acc<T>, 1>> int map(const F& f, const Shape& shape, const device::Operand* operand, void* stream) {
+  constexpr int K = F::in + F::out;
+  device::Operand all[K];
+  Map<F> m{f, {}, {}, {}};
+  int order = -1;
+  for (int k = 0; k < K; ++k) all[k] = operand[k];
+  for (int k = 0; k < F::in; ++k) m.x[k] = all[k].data;
+  for (int k = 0; k < F::out; ++k) m.y[k] = const_cast<void*>(all[F::in + k].data);
+  for (int k = K - 1; k >= F::in; --k) if (all[k].data) order = k;
+  if (order < 0) return 0;
+  m.walk = device::walk<K>(shape, all, order, kLanesOf<F, T, O>);
   if (m.walk.threads() == 0) return 0;
-  const unsigned blocks = device::blocks_for(m.walk.threads(), kBlock);
-  if (m.walk.lanes == 1) return device::launch(map_kernel<1, F, T, O>, blocks, kBlock, 0, stream, m);
-  return device::launch(map_kernel<kVector<T, O>, F, T, O>, blocks, kBlock, 0, stream, m);
+  return device::launch(map_kernel<F, T, O, A>, device::blocks_for(m.walk.threads(), kBlock), kBlock, 0, stream, m);
 }
 
 }  // namespace device_map

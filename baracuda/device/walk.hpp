@@ -40,9 +40,8 @@ template <int K> struct Walk {
       return;
     }
     for (int k = 0; k < K; ++k) at[k] = 0;
-#pragma unroll
-    for (int a = kMaxRank - 1; a >= 0; --a) {
-      if (a >= rank) continue;
+#pragma unroll 1
+    for (int a = rank - 1; a >= 0; --a) {  // not unrolled: 64-bit divisions are long
       int64_t q, r;
       if (narrow) q = by[a].quotient(uint32_t(i)), r = int64_t(uint32_t(i) - uint32_t(q) * by[a].divisor);
       else q = i / extent[a], r = i - q * extent[a];

@@ -3,6 +3,7 @@
 // take what is not f32 through a block of f32 in L1, rounded to odd on the way in, so that the last rounding is the only one.
 #include "baracuda/math/twice.hpp"
 #include "baracuda/ops/copy/cast_cpu.hpp"
+#include "baracuda/ops/copy/cast_math.hpp"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
@@ -44,17 +45,11 @@ template <class From> __attribute__((noinline)) void to_odd_floats(const From* x
   if constexpr (kExactInFloat<From>) convert_all(x, y, n);
   else for (int64_t i = 0; i < n; ++i) y[i] = to_odd_float(odd_double(x[i]));
 }
-// Beyond the largest finite value of To that value, infinities too. NaN stays.
 template <class To> __attribute__((noinline)) void saturate(float* x, int64_t n) {
   constexpr int N = kLanes<float>;
-  const auto bound = [](auto v) {
-    using V = decltype(v);
-    const V most = kIsF16<To> ? V(65504) : kIsFloat8<To> ? V(to_float(To{uint8_t(kFloat8<To>.largest)})) : V(0x1.fep127);
-    return where(v > most, most, where(v < -most, -most, v));
-  };
   int64_t i = 0;
-  for (; i + N <= n; i += N) store<float, N>(x + i, bound(load<N>(x + i)));
-  for (; i < n; ++i) store<float, 1>(x + i, bound(load<1>(x + i)));
+  for (; i + N <= n; i += N) store<float, N>(x + i, saturated<To>(load<N>(x + i)));
+  for (; i < n; ++i) store<float, 1>(x + i, saturated<To>(load<1>(x + i)));
 }
 template <class From, class To, bool kSaturate> void cast(const double*, const void* const* in, void* const* out, int64_t n) {
   const From* x = static_cast<const From*>(in[0]);

@@ -1,15 +1,11 @@
 #include "baracuda/ops/creation/creation.hpp"
-#include <algorithm>
 #include <cmath>
-#include "baracuda/math/element.hpp"
-#include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/copy/copy_elements.hpp"
+#include "baracuda/ops/creation/creation_math.hpp"
 #include "baracuda/ops/elementwise/map.hpp"
 
 namespace baracuda {
 namespace {
-
-int axis_of(const ArangeDescriptor& d) { return int(d.axis < 0 ? d.axis + d.shape.rank : d.axis); }
 
 // y[i] = value(i as T), i in row-major order; value<T>(i) gives the element.
 template <class T, class F> void make(const TensorView& y, int threads, F value) {
@@ -33,83 +29,36 @@ template <class F> void with_type(DType t, F f) {
   });
 }
 Status run_arange(const Launch<Arange>& l) {
-  const auto& d = l.desc;
-  int64_t inner = 1;
-  for (int i = axis_of(d) + 1; i < d.shape.rank; ++i) inner *= d.shape[i];
-  const int64_t extent = d.shape[axis_of(d)];
-  with_type(d.dtype, [&]<class T>() {
-    auto count = [&](auto value) {
-      if (inner == 1 && d.shape.numel() == extent) make<T>(l.args.y, l.threads, value);
-      else make<T>(l.args.y, l.threads, [&](int64_t i) { return value(i / inner % extent); });
-    };
-    if constexpr (std::is_floating_point_v<T> || kIsHalf<T>) count([&](int64_t i) { return from_double<T>(std::fma(double(i), d.step, d.start)); });
-    else count([start = uint64_t(int64_t(d.start)), step = uint64_t(int64_t(d.step))](int64_t i) { return T(int64_t(start + step * uint64_t(i))); });
-  });
+  const creation::ArangeAt f(l.desc);
+  with_type(l.desc.dtype, [&]<class T>() { make<T>(l.args.y, l.threads, [&](int64_t i) { return f.at<T>(i); }); });
   return {};
 }
 Status run_linspace(const Launch<Linspace>& l) {
-  const auto& d = l.desc;
-  const int64_t n = d.shape[0], steps = d.endpoint ? n - 1 : n;
-  // Halves first, so that the difference of two large numbers does not overflow.
-  const double half = steps > 0 ? (d.end / 2 - d.start / 2) / double(steps) : 0, step = 2 * half;
-  const bool narrow = std::isfinite(step);
-  // The ratio of neighbours to the power of 1 / 2, whose own root of order steps / 2 it is: start / end may be beyond f64, this is not.
-  const double a = std::sqrt(std::fabs(d.start)), b = std::sqrt(std::fabs(d.end));
-  auto along = [&](double from, double ratio, int64_t i) { return i == 0 ? from : from * pow(Pack<double, 1>(ratio), Pack<double, 1>(2 * double(i) / double(steps))).v; };
-  auto value = [&](int64_t i) {
-    double v;
-    if (d.geometric) return i < (steps + 1) / 2 || steps == 0 ? along(d.start, b / a, i) : along(d.end, a / b, steps - i);
-    if (i < (steps + 1) / 2 || steps == 0) v = narrow ? std::fma(double(i), step, d.start) : 2 * std::fma(double(i), half, d.start / 2);
-    else v = narrow ? std::fma(-double(steps - i), step, d.end) : 2 * std::fma(-double(steps - i), half, d.end / 2);
-    return d.base ? pow(Pack<double, 1>(*d.base), Pack<double, 1>(v)).v : v;
-  };
-  with_type(d.dtype, [&]<class T>() { make<T>(l.args.y, l.threads, [&](int64_t i) { return cast_element<T>(value(i)); }); });
+  const creation::LinspaceAt f(l.desc);
+  with_type(l.desc.dtype, [&]<class T>() { make<T>(l.args.y, l.threads, [&](int64_t i) { return f.at<T>(i); }); });
   return {};
 }
 Status run_eye(const Launch<Eye>& l) {
-  const auto& d = l.desc;
-  const int64_t rows = d.shape[d.shape.rank - 2], columns = d.shape[d.shape.rank - 1];
-  const Bytes16 one = bits_of(d.dtype, 1);
-  with_element(d.dtype, [&]<class T>(T) {
-    T ones{};
-    __builtin_memcpy(&ones, &one, sizeof ones);
-    make<T>(l.args.y, l.threads, [&](int64_t i) {
-      const __int128 off = __int128(i % columns) - i / columns % rows;
-      const bool on = d.kind == EyeKind::diagonal ? off == d.diagonal : d.kind == EyeKind::lower ? off <= d.diagonal : off >= d.diagonal;
-      return on ? ones : T{};
-    });
+  const creation::EyeAt f(l.desc, bits_of(l.desc.dtype, 1).a);
+  with_element(l.desc.dtype, [&]<class T>(T) {
+    if constexpr (std::is_integral_v<T>) make<T>(l.args.y, l.threads, [&](int64_t i) { return f.at<T>(i); });
   });
   return {};
 }
-// Places in the rows before `row` where column - row <= diagonal.
-__int128 places_below(const TriangleIndicesDescriptor& d, int64_t row, __int128 diagonal) {
-  const __int128 first = std::clamp<__int128>(-diagonal, 0, row), full = std::clamp<__int128>(d.columns - diagonal, first, row);  // rows that have one, that are full
-  const __int128 partial = full - first;
-  return partial * (first + full + 1 + 2 * diagonal) / 2 + (row - full) * d.columns;
-}
-__int128 places_before(const TriangleIndicesDescriptor& d, int64_t row) {
-  const __int128 k = d.diagonal;
-  if (d.kind == EyeKind::lower) return places_below(d, row, k);
-  return d.kind == EyeKind::upper ? __int128(row) * d.columns - places_below(d, row, k - 1) : places_below(d, row, k) - places_below(d, row, k - 1);
-}
 Status run_triangle_indices(const Launch<TriangleIndices>& l) {
-  const auto& d = l.desc;
+  const creation::Triangle t(l.desc);
   const TensorView& y = l.args.y;
   auto fill = [&]<class T>(T* at) {
     parallel_for(y.shape[1], kPiece, l.threads, [&](int64_t begin, int64_t end, int) {
-      int64_t row = 0, above = d.rows;  // the last row with places_before <= begin
-      while (above - row > 1) {
-        const int64_t middle = row + (above - row) / 2;
-        (places_before(d, middle) <= begin ? row : above) = middle;
-      }
+      int64_t row = t.row_of(begin);
       for (int64_t i = begin; i < end; ++row) {
-        const __int128 before = places_before(d, row), n = places_before(d, row + 1) - before;
-        const int64_t skip = int64_t(i - before), first = d.kind == EyeKind::lower ? 0 : int64_t(std::max<__int128>(0, __int128(row) + d.diagonal));
+        const __int128 before = t.places_before(row), n = t.places_before(row + 1) - before;
+        const int64_t skip = int64_t(i - before), first = t.first_column(row);
         for (int64_t j = skip; j < int64_t(n) && i < end; ++i, ++j) at[i * y.strides[1]] = T(row), at[y.strides[0] + i * y.strides[1]] = T(first + j);
       }
     });
   };
-  d.dtype == DType::i64 ? fill(y.as<int64_t>()) : fill(y.as<int32_t>());
+  l.desc.dtype == DType::i64 ? fill(y.as<int64_t>()) : fill(y.as<int32_t>());
   return {};
 }
 template <class D> Status validate_base(std::string_view op, const D& d, int min_rank) {
@@ -169,14 +118,14 @@ std::span<const Kernel<Eye>> Eye::kernels() {
   return list;
 }
 
-Shape TriangleIndicesDescriptor::y_shape() const { return {2, int64_t(places_before(*this, rows))}; }
+Shape TriangleIndicesDescriptor::y_shape() const { return {2, int64_t(creation::Triangle(*this).places_before(rows))}; }
 Status TriangleIndices::validate(const Descriptor& d) {
   if (d.dtype != DType::i32 && d.dtype != DType::i64) return invalid(name, text("dtype ", d.dtype, " must be i32 or i64"));
   if (!valid_enum(d.kind)) return invalid(name, text("kind ", int(d.kind), " is not a kind"));
   if (d.rows < 0 || d.columns < 0) return invalid(name, text("rows ", d.rows, " and columns ", d.columns, " must be >= 0"));
   if (d.dtype == DType::i32 && (d.rows - 1 > INT32_MAX || d.columns - 1 > INT32_MAX))
     return invalid(name, text("i32 does not hold the indices of ", d.rows, " rows and ", d.columns, " columns"));
-  const __int128 places = places_before(d, d.rows);
+  const __int128 places = creation::Triangle(d).places_before(d.rows);
   if (places > INT64_MAX / 32) return invalid(name, text("the places of ", d.rows, " rows and ", d.columns, " columns are too many"));
   return {};
 }

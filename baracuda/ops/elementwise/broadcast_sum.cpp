@@ -24,28 +24,12 @@ template <class T> struct Summed<Parts<T>> { using Value = Parts<T>; using Sum =
 template <class T> T stored(double sum) { return from_double<T>(sum); }
 template <class T> T stored(ComplexSum sum) { return {decltype(T::re)(sum.re), decltype(T::im)(sum.im)}; }
 
-// The axes in the order of the walk: kept axes, then summed ones, then, when `columns`, the kept axes that stood last.
-struct Arrangement {
-  bool columns = false;
-  int64_t kept = 1, summed = 1, last = 1;  // numbers of elements; last: of the trailing kept axes
-  int64_t chunks = 1, chunk = 1;           // of the summed index
-  int order[kMaxRank] = {}, rank = 0;
-  int kept_axes[kMaxRank] = {}, kept_rank = 0;
+// The axes in the order of the walk, and how its summed index is cut.
+struct Arrangement : BroadcastAxes {
+  int64_t chunks = 1, chunk = 1;
 };
 Arrangement arrange(const Shape& shape, const Shape& operand) {
-  Arrangement a;
-  const int lead = shape.rank - operand.rank;
-  auto is_summed = [&](int i) { return shape[i] != 1 && (i < lead || operand[i - lead] == 1); };
-  int tail = shape.rank;
-  while (tail > 0 && !is_summed(tail - 1)) --tail;
-  for (int i = tail; i < shape.rank; ++i) a.last *= shape[i];
-  a.columns = a.last > 1;
-  for (int i = 0; i < shape.rank; ++i)
-    if (!is_summed(i)) a.kept_axes[a.kept_rank++] = i, a.kept *= shape[i];
-    else a.summed *= shape[i];
-  for (int i = 0; i < tail; ++i) if (!is_summed(i)) a.order[a.rank++] = i;
-  for (int i = 0; i < tail; ++i) if (is_summed(i)) a.order[a.rank++] = i;
-  for (int i = tail; i < shape.rank; ++i) a.order[a.rank++] = i;
+  Arrangement a{broadcast_axes(shape, operand)};
   const int64_t at_least = a.columns ? std::max<int64_t>(1, kPiece / std::min(a.last, kMapBlock)) : kPiece;
   if (a.kept < 4096) a.chunks = std::clamp<int64_t>((a.summed + at_least - 1) / at_least, 1, kMostChunks);
   a.chunk = std::max<int64_t>(1, (a.summed + a.chunks - 1) / a.chunks);
@@ -253,6 +237,22 @@ template <class T> struct Sum : SumJob {
 
 }  // namespace
 
+BroadcastAxes broadcast_axes(const Shape& shape, const Shape& operand) {
+  BroadcastAxes a;
+  const int lead = shape.rank - operand.rank;
+  auto is_summed = [&](int i) { return shape[i] != 1 && (i < lead || operand[i - lead] == 1); };
+  int tail = shape.rank;
+  while (tail > 0 && !is_summed(tail - 1)) --tail;
+  for (int i = tail; i < shape.rank; ++i) a.last *= shape[i];
+  a.columns = a.last > 1;
+  for (int i = 0; i < shape.rank; ++i)
+    if (!is_summed(i)) a.kept_axes[a.kept_rank++] = i, a.kept *= shape[i];
+    else a.summed *= shape[i];
+  for (int i = 0; i < tail; ++i) if (!is_summed(i)) a.order[a.rank++] = i;
+  for (int i = 0; i < tail; ++i) if (is_summed(i)) a.order[a.rank++] = i;
+  for (int i = tail; i < shape.rank; ++i) a.order[a.rank++] = i;
+  return a;
+}
 MapOperand broadcast_operand(const TensorView& v, const Shape& shape) {
   MapOperand o{v.data, {}, int(byte_size(v.dtype))};
   for (int i = 0; i < shape.rank; ++i) {

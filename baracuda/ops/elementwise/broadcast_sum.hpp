@@ -7,6 +7,15 @@
 
 namespace baracuda {
 
+// The axes of `shape`, of which an operand was broadcast to it: kept ones, then summed ones, then, when `columns`, the kept ones
+// that stood last.
+struct BroadcastAxes {
+  bool columns = false;
+  int64_t kept = 1, summed = 1, last = 1;  // numbers of elements; last: of the trailing kept axes
+  int order[kMaxRank] = {}, rank = 0;
+  int kept_axes[kMaxRank] = {}, kept_rank = 0;
+};
+BroadcastAxes broadcast_axes(const Shape& shape, const Shape& operand);
 // v as an operand of a map over `shape`, to which its own shape broadcasts.
 MapOperand broadcast_operand(const TensorView& v, const Shape& shape);
 // Doubles of scratch that sum_broadcast needs for a target of this dtype.

@@ -22,15 +22,17 @@ constexpr auto kBinaryPlace = places(kBinaryList);
 
 }  // namespace
 
+int complex_place(UnaryKind k) { return kUnaryPlace[size_t(k)]; }
+int complex_place(BinaryKind k) { return kBinaryPlace[size_t(k)]; }
 const ElementwiseEntry& complex_entry(UnaryKind k) {
-  int i = kUnaryPlace[size_t(k)];
+  int i = complex_place(k);
   if (i < 0) return kNone;
   if (i < kComplexArithmetic) return BARACUDA_ISA_PICK(complex_arithmetic_kernels).kind[i];
   if ((i -= kComplexArithmetic) < kComplexFunction) return BARACUDA_ISA_PICK(complex_function_kernels).kind[i];
   return BARACUDA_ISA_PICK(complex_inverse_kernels).kind[i - kComplexFunction];
 }
 const ElementwiseEntry& complex_entry(BinaryKind k) {
-  const int i = kBinaryPlace[size_t(k)];
+  const int i = complex_place(k);
   return i < 0 ? kNone : BARACUDA_ISA_PICK(complex_binary_kernels).kind[i];
 }
 const ElementwiseEntry& complex_entry(TernaryKind k) {  // `where` moves values as they are

@@ -25,5 +25,8 @@ BARACUDA_ISA_TABLE(ElementwiseTable<kComplexBinary>, complex_binary_kernels)
 const ElementwiseEntry& complex_entry(UnaryKind);
 const ElementwiseEntry& complex_entry(BinaryKind);
 const ElementwiseEntry& complex_entry(TernaryKind);
+// Its place in the lists BARACUDA_COMPLEX_ARITHMETIC, _FUNCTION, _INVERSE one after another, or _BINARY; -1 where there is none.
+int complex_place(UnaryKind);
+int complex_place(BinaryKind);
 
 }  // namespace baracuda

@@ -4,37 +4,15 @@
 #include "baracuda/host/half_table.hpp"
 #include "baracuda/ops/elementwise/broadcast_sum.hpp"
 #include "baracuda/ops/elementwise/complex_kinds.hpp"
+#include "baracuda/ops/elementwise/elementwise_problem.hpp"
 #include "baracuda/ops/elementwise/functor_math.hpp"
 
 namespace baracuda {
 namespace {
 
+using namespace elementwise_detail;
 using elementwise::kY;
 
-const ElementwiseEntry& entry(UnaryKind k) {
-  int i = int(k);
-  if (i < kUnaryArithmetic) return BARACUDA_ISA_PICK(unary_arithmetic_kernels).kind[i];
-  if ((i -= kUnaryArithmetic) < kUnaryFunction) return BARACUDA_ISA_PICK(unary_function_kernels).kind[i];
-  if ((i -= kUnaryFunction) < kUnaryActivation) return BARACUDA_ISA_PICK(unary_activation_kernels).kind[i];
-  if ((i -= kUnaryActivation) < kUnarySpecial) return BARACUDA_ISA_PICK(unary_special_kernels).kind[i];
-  return BARACUDA_ISA_PICK(unary_logic_kernels).kind[i - kUnarySpecial];
-}
-const ElementwiseEntry& entry(BinaryKind k) {
-  int i = int(k);
-  if (i < kBinaryArithmetic) return BARACUDA_ISA_PICK(binary_arithmetic_kernels).kind[i];
-  if ((i -= kBinaryArithmetic) < kBinaryFunction) return BARACUDA_ISA_PICK(binary_function_kernels).kind[i];
-  if ((i -= kBinaryFunction) < kBinaryLogic) return BARACUDA_ISA_PICK(binary_logic_kernels).kind[i];
-  return complex_entry(k);
-}
-const ElementwiseEntry& entry(TernaryKind k) { return BARACUDA_ISA_PICK(ternary_kernels).kind[int(k)]; }
-template <class Kind> const ElementwiseEntry& entry(Kind k, DType t) { return is_complex(t) ? complex_entry(k) : entry(k); }
-
-bool half(DType t) { return t == DType::f16 || t == DType::bf16; }
-bool takes(const ElementwiseEntry& e, DType t) { return e.forward[t] || (half(t) && e.forward[DType::f32] && !e.counterpart); }
-bool has_gradient(const ElementwiseEntry& e, DType t) { return e.backward[0] && (half(t) || t == DType::f32 || t == DType::f64 || is_complex(t)) && takes(e, t); }
-DType result_of(const ElementwiseEntry& e, DType t) {
-  return e.predicate ? DType::boolean : e.counterpart && counterpart(t) != DType::count ? counterpart(t) : t;
-}
 // A loop of f32 for halves: `read` inputs are converted, outputs too unless they have `out_bytes` other than 2.
 MapKernel through_f32(MapRun run, DType t, unsigned read, int inputs, int outputs, int out_bytes) {
   const HalfKernels& h = BARACUDA_ISA_PICK(half_kernels);
@@ -44,38 +22,6 @@ MapKernel through_f32(MapRun run, DType t, unsigned read, int inputs, int output
   return k;
 }
 
-// What the three descriptors have in common.
-struct Problem {
-  const ElementwiseEntry* e;
-  std::string_view kind;
-  DType dtype;
-  int operands;
-  Shape operand[3], shape;      // shape: broadcast
-  DType operand_dtype[3], result;
-  double parameters[3];
-};
-std::optional<double> parameter(const UnaryDescriptor& d, int k) { return k == 0 ? d.alpha : k == 1 ? d.beta : d.gamma; }
-std::optional<double> parameter(const BinaryDescriptor& d, int k) { return k == 0 ? d.alpha : k == 1 ? d.beta : d.gamma; }
-std::optional<double> parameter(const TernaryDescriptor& d, int k) { return k == 0 ? d.alpha : std::nullopt; }
-double largest(DType t) {
-  return t == DType::f16 ? 65504 : t == DType::bf16 ? 0x1.fep127 : t == DType::f32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
-}
-template <class D> Problem problem(const D& d) {
-  Problem p{&entry(d.kind, d.dtype), enum_name(d.kind), d.dtype, 1, {}, {}, {d.dtype, d.dtype, d.dtype}, {}, {}};
-  p.result = result_of(*p.e, d.dtype);
-  for (int k = 0; k < 3; ++k) p.parameters[k] = parameter(d, k).value_or(p.e->defaults[k]);
-  if constexpr (std::is_same_v<D, UnaryDescriptor>) {
-    p.operand[0] = p.shape = d.shape;
-    if (d.kind == UnaryKind::nan_to_num)  // absent: the largest finite number of the dtype
-      p.parameters[1] = d.beta.value_or(largest(d.dtype)), p.parameters[2] = d.gamma.value_or(-largest(d.dtype));
-  } else if constexpr (std::is_same_v<D, BinaryDescriptor>) {
-    p.operands = 2, p.operand[0] = d.a, p.operand[1] = d.b, p.shape = *broadcast_shape("", d.a, d.b);
-  } else {
-    p.operands = 3, p.operand[0] = d.a, p.operand[1] = d.b, p.operand[2] = d.c, p.shape = *broadcast_shape("", d.a, d.b, d.c);
-    if (d.kind == TernaryKind::where) p.operand_dtype[0] = DType::boolean;
-  }
-  return p;
-}
 constexpr std::string_view kOperand[] = {"a", "b", "c"}, kGradient[] = {"da", "db", "dc"};
 std::string_view operand_name(const Problem& p, int k) { return p.operands == 1 ? "x" : kOperand[k]; }
 std::string_view gradient_name(const Problem& p, int k) { return p.operands == 1 ? "dx" : kGradient[k]; }
@@ -109,13 +55,6 @@ template <class D> Status validate(std::string_view op, const D& d) {
       return broadcast_shape(op, d.a, d.b, d.c).status();
     }
   }
-}
-template <class D> std::string refuse_forward(const D& d, const PlanPreference&) {
-  return takes(d.kind, d.dtype) ? std::string() : text("kind ", enum_name(d.kind), " does not take ", d.dtype);
-}
-template <class D> std::string refuse_backward(const D& d, const PlanPreference&) {
-  if (has_gradient(d.kind, d.dtype)) return {};
-  return text("kind ", enum_name(d.kind), " has no gradient", entry(d.kind).backward[0] || complex_entry(d.kind).backward[0] ? text(" in ", d.dtype) : std::string());
 }
 template <class D> PrecisionGuarantee guarantee(const D& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
@@ -158,13 +97,6 @@ Status run_forward(const Problem& p, const TensorView* const* in, const TensorVi
   return {};
 }
 
-// Which operands were broadcast, so that their gradients are sums.
-bool is_sum(const Problem& p, int k) { return p.operand[k].numel() != p.shape.numel(); }
-int reads(const Problem& p, const TensorView* const* out) {
-  int bits = 0;
-  for (int k = 0; k < p.operands; ++k) if (!out[k]->absent()) bits |= p.e->reads[k];
-  return bits;
-}
 Status check_backward(std::string_view op, const Problem& p, const TensorView& dy, const TensorView* const* in, const TensorView& y,
                       const TensorView* const* out) {
   const int bits = reads(p, out);
@@ -233,34 +165,11 @@ Status run_backward(const Problem& p, const TensorView& dy, const TensorView* co
   return {};
 }
 
-using View = const TensorView*;
-std::array<View, 1> inputs(const Unary::Args& a) { return {&a.x}; }
-std::array<View, 2> inputs(const Binary::Args& a) { return {&a.a, &a.b}; }
-std::array<View, 3> inputs(const Ternary::Args& a) { return {&a.a, &a.b, &a.c}; }
-std::array<View, 1> inputs(const UnaryBackward::Args& a) { return {&a.x}; }
-std::array<View, 2> inputs(const BinaryBackward::Args& a) { return {&a.a, &a.b}; }
-std::array<View, 3> inputs(const TernaryBackward::Args& a) { return {&a.a, &a.b, &a.c}; }
-std::array<View, 1> gradients(const UnaryBackward::Args& a) { return {&a.dx}; }
-std::array<View, 2> gradients(const BinaryBackward::Args& a) { return {&a.da, &a.db}; }
-std::array<View, 3> gradients(const TernaryBackward::Args& a) { return {&a.da, &a.db, &a.dc}; }
-template <class Args> TensorView saved_y(const Args& a) {
-  if constexpr (requires { a.y; }) return a.y;
-  else return {};
-}
 template <class Op> Status launch_forward(const Launch<Op>& l) {
   return run_forward(problem(l.desc), inputs(l.args).data(), l.args.y, l.state, l.threads);
 }
 template <class Op> Status launch_backward(const Launch<Op>& l) {
   return run_backward(problem(l.desc), l.args.dy, inputs(l.args).data(), saved_y(l.args), gradients(l.args).data(), l.carver(), l.state, l.threads);
-}
-// For the dtypes that any kind is `in`.
-template <class Op> ByDType<Launcher<Op>> launch_where(bool (*in)(const ElementwiseEntry&, DType), Launcher<Op> launch) {
-  ByDType<Launcher<Op>> table;
-  using Kind = decltype(typename Op::Descriptor{}.kind);
-  for (size_t k = 0; k < enum_names(Kind{}).size(); ++k)
-    for (size_t t = 0; t < kDTypes; ++t)
-      if (in(entry(Kind(k), DType(t)), DType(t))) table[DType(t)] = launch;
-  return table;
 }
 template <class Op> Result<PlanState> prepare(const Stream&, const typename Op::Descriptor& d, const PlanPreference&) {
   if constexpr (std::is_same_v<typename Op::Descriptor, UnaryDescriptor>) return make_table(d, std::is_same_v<Op, UnaryBackward>);

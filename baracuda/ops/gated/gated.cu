@@ -26,13 +26,7 @@ template <class A> struct Backward {
 };
 template <template <class> class F, class A, class T> int launch(const GatedMap& g, void* stream) {
   using Fn = F<A>;
-  constexpr int K = Fn::in + Fn::out;
-  device::Operand operand[K];
-  for (int k = 0; k < K; ++k) operand[k] = g.operand[k];
-  device_map::Map<Fn> m{{made<A>(g.alpha, g.limit)}, device::walk<K>(g.shape, operand, Fn::in, device_map::kVector<T, T>), {}, {}};
-  for (int k = 0; k < Fn::in; ++k) m.x[k] = operand[k].data;
-  for (int k = 0; k < Fn::out; ++k) m.y[k] = const_cast<void*>(operand[Fn::in + k].data);
-  return device_map::map<Fn, T, T>(m, stream);
+  return device_map::map<Fn, T>(Fn{made<A>(g.alpha, g.limit)}, g.shape, g.operand, stream);
 }
 template <template <class> class F, class A> constexpr ByDType<GatedLaunch> by_dtype() {
   return device::floating<GatedLaunch>(launch<F, A, f16>, launch<F, A, bf16>, launch<F, A, float>, launch<F, A, double>);
