@@ -9,7 +9,7 @@ mkdir -p "$out"
 out=$(realpath "$out")
 build=build/gpu-build
 FAMILIES=${FAMILIES:-}
-TESTS=${TESTS:-gated_test norm_test random_test}
+TESTS=${TESTS:-gated_test norm_test random_test elementwise_test complex_test copy_test creation_test}
 arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
 [ "$arch" = 90 ] && arch=90a
 start=$SECONDS
