@@ -117,7 +117,7 @@ def main():
             if "moments" in c:
                 mean, var = written["y"].double().mean().item(), written["y"].double().var().item()
                 worst = max(abs(mean - c["moments"][0]), abs(var - c["moments"][1]))
-            limit = c.get("tolerance", 2e-3 if "moments" in c else 2 * EPS[dtype] + 1e-6)
+            limit = c.get("tolerance", 2e-3 if "moments" in c else 2 * EPS.get(dtype, 0) + 1e-6)
             first = {k: t.clone().view(torch.uint8) for k, t in written.items()}
             same = True
             for i in range(c.get("repeats", REPEATS)):

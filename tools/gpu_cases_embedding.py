@@ -36,5 +36,6 @@ def backward_case(vocabulary, width, kind):
 
 for _vocabulary, _width in ((50304, 768), (32000, 4096)):
     for _kind in ("uniform", "zipf"):
-        case("embedding", f"embedding {_vocabulary}x{_width} {_kind}", (torch.bfloat16, torch.float32))(forward_case(_vocabulary, _width, _kind))
+        if _kind == "uniform":
+            case("embedding", f"embedding {_vocabulary}x{_width}", (torch.bfloat16, torch.float32))(forward_case(_vocabulary, _width, _kind))
         case("embedding", f"embedding_backward {_vocabulary}x{_width} {_kind}", (torch.bfloat16, torch.float32))(backward_case(_vocabulary, _width, _kind))

@@ -1,6 +1,6 @@
 import torch
 
-from gpu_cases import ALL, DEVICE, case, normal
+from gpu_cases import DEVICE, case, normal
 
 
 def rope_case(op, memory, pairing, heads, positions):
@@ -35,7 +35,7 @@ for _op in ("rope", "rope_backward"):
     for _memory, _pairing, _heads, _positions in (("bshd", "half_split", 32, False), ("bhsd", "half_split", 32, True), ("bshd", "interleaved", 32, False),
                                                   ("bshd", "half_split", 1, False)):
         if _op == "rope" or _heads == 32 and _memory == "bshd":
-            case("position", f"{_op} 16384x{_heads}x128 {_pairing} {_memory}{' positions' if _positions else ''}", ALL[:1] + ALL[2:3])(
+            case("position", f"{_op} 16384x{_heads}x128 {_pairing} {_memory}{' positions' if _positions else ''}", (torch.bfloat16, torch.float32))(
                 rope_case(_op, _memory, _pairing, _heads, _positions))
 
 
@@ -59,4 +59,4 @@ def append_case(tokens):
 
 
 for _tokens in (1, 512):
-    case("position", f"kv_cache_append 64x8x{_tokens}x128 into 4096", ALL[:1] + ALL[2:3])(append_case(_tokens))
+    case("position", f"kv_cache_append 64x8x{_tokens}x128 into 4096", (torch.bfloat16,))(append_case(_tokens))

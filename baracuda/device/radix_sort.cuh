@@ -1,32 +1,19 @@
 #pragma once
-// A stable radix sort of 32-bit keys with 32-bit values, by digits of 8 bits from the lowest on. At most kMostParts blocks have a
-// stretch of elements each. A pass knows how many of each digit every stretch has (counted by the pass before, atomics on integers), so that a block finds its
-// places by itself: two launches sort 16 bits. Within a block warps have stretches too; lanes with the same digit rank each other by
-// a vote (__match_any_sync). The result depends on keys and values alone.
+// The sort of radix_sort.hpp, by digits of 8 bits from the lowest on. At most kSortMostParts blocks have a stretch of elements each. A pass knows
+// how many of each digit every stretch has (counted by the pass before, atomics on integers), so that a block finds its places by itself: two
+// launches sort 16 bits. Within a block warps have stretches too; lanes with the same digit rank each other by a vote (__match_any_sync). The result
+// depends on keys and values alone.
 #include "baracuda/device/launch.cuh"
-#include "baracuda/math/config.hpp"
+#include "baracuda/device/radix_sort.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace device_sort {
+using device::SortedRows;
 
-inline constexpr int kDigits = 256, kMostParts = 128, kThreads = 256, kWarps = kThreads / 32, kPerLane = 4, kPiece = kThreads * kPerLane;
-
-// Arrays of n elements twice over, and counts [passes][parts][kDigits]; the sorted ones end up in keys[passes % 2], values[passes % 2].
-struct Sort {
-  uint32_t *keys[2], *values[2], *counts;
-  int64_t n, each;  // each: elements of a part, whole pieces
-  int parts, passes;
-};
-inline int passes(uint64_t largest) {
-  int p = 0;
-  while (p < 4 && largest >> (8 * p)) ++p;
-  return p;
-}
-inline int64_t elements_each(int64_t n) { return (n + int64_t(kMostParts) * kPiece - 1) / (int64_t(kMostParts) * kPiece) * kPiece; }
-inline int parts(int64_t n) { return n ? int((n + elements_each(n) - 1) / elements_each(n)) : 0; }
+inline constexpr int kDigits = device::kSortDigits, kThreads = 256, kWarps = kThreads / 32, kPerLane = device::kSortPiece / kThreads, kPiece = device::kSortPiece;
 
 // Part blockIdx.x makes its keys and values: of(i, key, value) for each of its i; counts the lowest digits, and clears the counts of later passes.
-template <class F> __device__ __forceinline__ void make_keys(const Sort& s, F of) {
+template <class F> __device__ __forceinline__ void make_keys(const SortedRows& s, F of) {
   __shared__ uint32_t count[kDigits];
   for (int d = threadIdx.x; d < kDigits; d += kThreads) count[d] = 0;
   for (int p = 1; p < s.passes; ++p)
@@ -43,11 +30,11 @@ template <class F> __device__ __forceinline__ void make_keys(const Sort& s, F of
   for (int d = threadIdx.x; d < kDigits; d += kThreads) s.counts[int64_t(blockIdx.x) * kDigits + d] = count[d];
 }
 
-struct Pass { Sort s; int pass; };
+struct Pass { SortedRows s; int pass; };
 static __global__ void __launch_bounds__(kThreads) pass_kernel(const __grid_constant__ Pass p) {
   static_assert(kThreads == kDigits);
   __shared__ uint32_t before[kWarps][kDigits], start[kDigits], sums[kWarps];
-  const Sort& s = p.s;
+  const SortedRows& s = p.s;
   const int shift = 8 * p.pass, from = p.pass % 2, digit_here = threadIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const uint32_t *keys = s.keys[from], *values = s.values[from];
   uint32_t *to_keys = s.keys[1 - from], *to_values = s.values[1 - from];
@@ -104,11 +91,23 @@ static __global__ void __launch_bounds__(kThreads) pass_kernel(const __grid_cons
     __syncthreads();
   }
 }
-// After make_keys; the CUDA error.
-inline int sort(const Sort& s, void* stream) {
-  int e = 0;
+static __global__ void __launch_bounds__(kThreads) first_kernel(const __grid_constant__ SortedRows s) {
+  const uint32_t* keys = s.sorted();
+  for (int64_t v = int64_t(blockIdx.x) * kThreads + threadIdx.x; v <= s.rows; v += int64_t(gridDim.x) * kThreads) {
+    int64_t low = 0, high = s.n;
+    while (low < high) {
+      const int64_t mid = (low + high) / 2;
+      if (keys[mid] < v) low = mid + 1;
+      else high = mid;
+    }
+    s.first[v] = uint32_t(low);
+  }
+}
+// keys(parts) launches what calls make_keys in that many blocks of kThreads; the CUDA error.
+template <class F> int sort(const SortedRows& s, void* stream, F keys) {
+  int e = s.parts ? keys(unsigned(s.parts)) : 0;
   for (int p = 0; p < s.passes && s.parts && !e; ++p) e = device::launch(pass_kernel, unsigned(s.parts), kThreads, 0, stream, Pass{s, p});
-  return e;
+  return e ? e : device::launch(first_kernel, device::blocks_for(s.rows + 1, kThreads), kThreads, 0, stream, s);
 }
 
 }  // namespace device_sort

@@ -32,7 +32,7 @@ template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const Row
   const int64_t row_bytes = (p.end - p.begin) * int64_t(sizeof(T)), ahead = row_bytes > kFetchAhead / 4 ? 4 : row_bytes < kFetchAhead / 128 ? 128 : kFetchAhead / row_bytes;
   const T* dy = static_cast<const T*>(p.dy) + c;
   embedding::GroupSum<V> sum[C];
-  for (int64_t i = 0; i < p.count; i += kGroup) {
+  for (int64_t i = 0, number = 1; i < p.count; i += kGroup, ++number) {
     const int64_t end = p.count - i < kGroup ? p.count : i + kGroup;
     V low[C];
     for (int k = 0; k < C; ++k) low[k] = -0.0;
@@ -42,7 +42,7 @@ template <class T, class G, int C, int N> BARACUDA_HD void sum_columns(const Row
         for (int64_t b = 0; b < kBytes; b += 64) __builtin_prefetch(reinterpret_cast<const char*>(dy + p.at[j + ahead]) + b, 0, 2);
       for (int k = 0; k < C; ++k) low[k] = low[k] + get<N>(row + k * N, count);
     }
-    for (int k = 0; k < C; ++k) sum[k].add(low[k]);
+    for (int k = 0; k < C; ++k) sum[k].add(low[k], number);
   }
   G* out = static_cast<G*>(p.out) + c;
   if constexpr (C % 2 == 0 && !(sizeof(Acc<T>) == 8 && sizeof(G) == 4)) {  // whole lines of halves

@@ -31,25 +31,21 @@ Status run_forward(const Launch<Embedding>& l) {
   return device::queue(l.stream, "embedding.cuda.copy", [&] { return embedding_cuda_kernels.forward[d.dtype](p, l.stream.handle); });
 }
 
-EmbeddingSorted carve(const EmbeddingBackwardDescriptor& d, Carver& c) {
+struct Scratch { device::SortedRows s; void* sums; };
+Scratch carve(const EmbeddingBackwardDescriptor& d, Carver& c) {
   const int64_t n = d.indices.numel();
-  EmbeddingSorted s{};
-  embedding_cuda_split(n, d.vocabulary, s.parts, s.passes);
-  for (auto& k : s.keys) k = c.take<uint32_t>("rows of indices", n);
-  for (auto& v : s.values) v = c.take<uint32_t>("order of indices", n);
-  s.counts = c.take<uint32_t>("counts of digits", int64_t(s.parts) * s.passes * 256);
-  s.first = c.take<uint32_t>("first of each row", d.vocabulary + 1);
-  s.sums = c.take_bytes("sums of groups", Shape{n > 64 ? (n + 63) / 64 * 2 : 0, d.width}.numel(), byte_size(accumulator(d.dtype)));
-  return s;
+  const device::SortedRows s = device::carve_sorted(c, n, d.vocabulary);
+  return {s, c.take_bytes("sums of groups", Shape{n > 64 ? (n + 63) / 64 * 2 : 0, d.width}.numel(), byte_size(accumulator(d.dtype)))};
 }
 Status run_backward(const Launch<EmbeddingBackward>& l) {
   const EmbeddingBackwardDescriptor& d = l.desc;
   const EmbeddingBackward::Args& a = l.args;
   if (d.vocabulary == 0 || d.width == 0) return {};
   Carver c = l.carver();
+  const Scratch scratch = carve(d, c);
   const EmbeddingBackwardCuda p{walk(d.indices, a.indices, a.dy), a.indices.data, a.dy.data, a.dweight.data, a.dweight.strides[0], d.vocabulary, d.width,
-                                d.indices.numel(), d.padding_idx.value_or(-1), d.index_dtype == DType::i64, d.accumulate,
-                                by_16_bytes(a.dy) && by_16_bytes(a.dweight), carve(d, c)};
+                                d.padding_idx.value_or(-1), d.index_dtype == DType::i64, d.accumulate,
+                                by_16_bytes(a.dy) && by_16_bytes(a.dweight), scratch.s, scratch.sums};
   const auto& sums = a.dweight.dtype == d.dtype ? embedding_cuda_kernels.same : embedding_cuda_kernels.f32;
   return device::queue(l.stream, "embedding_backward.cuda.sorted", [&] {
     const int e = embedding_cuda_kernels.sort(p, l.stream.handle);
@@ -74,7 +70,7 @@ template <> std::span<const Kernel<EmbeddingBackward>> cuda_kernels<EmbeddingBac
          return PrecisionGuarantee{.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .same_on_cpu_and_cuda = true};
        },
        .refuse = [](const EmbeddingBackwardDescriptor& d, const PlanPreference&) {
-         const int64_t most = int64_t(UINT32_MAX) - 1;
+         constexpr int64_t most = device::kMostSorted;
          return d.vocabulary > most || d.indices.numel() > most ? text("sorts 32-bit numbers: at most ", most, " rows and indices") : std::string();
        },
        .carve = [](const EmbeddingBackwardDescriptor& d, const void*, Carver& c) { (void)carve(d, c); }}};

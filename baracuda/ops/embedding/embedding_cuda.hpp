@@ -1,6 +1,7 @@
 #pragma once
 // What the kernel file of the family exports to its rows.
 #include "baracuda/core/dtype.hpp"
+#include "baracuda/device/radix_sort.hpp"
 #include "baracuda/device/walk.hpp"
 
 namespace baracuda {
@@ -12,19 +13,14 @@ struct EmbeddingCuda {
   int64_t pitch, vocabulary, width;
   bool i64, vectors;             // vectors: rows may be read and written 16 bytes at a time
 };
-// The scratch of the backward, all of 32-bit numbers but the sums.
-struct EmbeddingSorted {
-  uint32_t *keys[2], *values[2], *counts, *first;  // first [vocabulary + 1]: where the occurrences of a row begin
-  void* sums;                    // [2 ceil(n / 64), width] in the accumulator's type
-  int parts, passes;
-};
 struct EmbeddingBackwardCuda {
   device::Walk<2> rows;          // indices dy
   const void *indices, *dy;
   void* dweight;
-  int64_t pitch, vocabulary, width, n, padding;  // padding: -1 for none
+  int64_t pitch, vocabulary, width, padding;  // padding: -1 for none
   bool i64, accumulate, vectors;
-  EmbeddingSorted s;
+  device::SortedRows s;
+  void* sums;                    // [2 ceil(n / 64), width] in the accumulator's type
 };
 struct EmbeddingCudaKernels {
   ByDType<int (*)(const EmbeddingCuda&, void* stream)> forward;
@@ -32,7 +28,5 @@ struct EmbeddingCudaKernels {
   ByDType<int (*)(const EmbeddingBackwardCuda&, void* stream)> same, f32;  // by the dtype of dy: dweight of the same dtype, of f32
 };
 extern const EmbeddingCudaKernels embedding_cuda_kernels;
-// Parts and passes of the sort of n indices into a table of that many rows.
-void embedding_cuda_split(int64_t n, int64_t vocabulary, int& parts, int& passes);
 
 }  // namespace baracuda

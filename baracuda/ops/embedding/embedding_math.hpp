@@ -7,13 +7,12 @@ namespace baracuda::inline BARACUDA_ISA {
 namespace embedding {
 
 inline constexpr int kGroup = 64;
-// Sums of groups in order.
+// Sums of groups in order; the first one is number 1.
 template <class V> struct GroupSum {
   V high = -0.0, middle = -0.0;  // sums of 64 * 64 and of 64
-  int64_t groups = 0;
-  BARACUDA_HD void add(V group) {
+  BARACUDA_HD void add(V group, int64_t number) {
     middle = middle + group;
-    if (++groups % kGroup == 0) high = high + middle, middle = -0.0;
+    if (number % kGroup == 0) high = high + middle, middle = -0.0;
   }
   BARACUDA_HD V sum() const { return high + middle; }
 };
