@@ -1,6 +1,7 @@
-// Rope: a block takes a few tokens and all their heads, or a part of them. It makes the sines of its tokens in shared memory, straight from
-// position and frequency in f64, then a thread keeps those of one unit in registers while the heads go by. Reads x, writes y: the floor is
-// memory bandwidth. Appending to a cache: one map over both tensors.
+// Rope: the turns of the digits of positions come first, in a launch of their own. Then a block takes a few tokens and all their heads, or a part
+// of them: it makes the sines of its tokens in shared memory, new ones only where 64 positions end, and a thread keeps those of one unit in registers while
+// the heads go by. Reads x, writes y: the floor is memory bandwidth. Appending to a cache: one map over both tensors.
+#include "baracuda/device/half.cuh"
 #include "baracuda/device/map.cuh"
 #include "baracuda/ops/position/position_cuda.hpp"
 #include "baracuda/ops/position/position_math.hpp"
@@ -9,6 +10,8 @@ namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 using device_map::Vector;
+using rope::Turn;
+using D = Pack<double, 1>;
 
 constexpr int kBlock = 256, kMostTokens = 8, kTogether = 2;
 constexpr int64_t kEnoughBlocks = 2048;
@@ -30,11 +33,57 @@ template <class T, int V, bool kWhole> __device__ __forceinline__ void put(T* p,
     for (int j = 0; j < V; ++j) p[j] = v.lane[j];
 }
 template <bool kPairs, int V> inline constexpr int kTurnsOf = kPairs ? V / 2 : V;  // of a unit
-template <class A> __device__ __forceinline__ void turn_pair(const rope::Turn<Pack<A, 1>>& t, auto& a, auto& b) {
-  using T = std::remove_reference_t<decltype(a)>;
-  const auto r = rope::product<Pack<A, 1>>({load<1>(&a), load<1>(&b)}, t);
-  store<T, 1>(&a, r.cosine);
-  store<T, 1>(&b, r.sine);
+template <class T> __device__ __forceinline__ void turn_pair(const Turn<Pack<Acc<T>, 1>>& t, T& a, T& b) {
+  const auto r = rope::product<Pack<Acc<T>, 1>>({value(a), value(b)}, t);
+  a = element<T>(r.cosine), b = element<T>(r.sine);
+}
+
+// Called, so that its registers are not the kernels'.
+__device__ __noinline__ double2 turn_of(double position, double high, double low) {
+  const Turn<D> t = rope::turn_of(D::of(position), D::of(high), D::of(low));
+  return {t.cosine.v, t.sine.v};
+}
+__device__ __forceinline__ Turn<D> as_turn(double2 t) { return {D::of(t.x), D::of(t.y)}; }
+__global__ void __launch_bounds__(kBlock) digits_kernel(const __grid_constant__ RopeCuda p) {
+  const int k = int(blockIdx.x * kBlock + threadIdx.x), digit = k / p.count, i = k % p.count;
+  if (digit >= kRopeDigits) return;
+  const auto turn = [&](int position) { return as_turn(turn_of(position, p.high[i], p.low[i])); };
+  Turn<D> t{1, 0};
+  if (digit > 16) t = turn(16 * (digit - 16));
+  else if (digit % 16) t = rope::is_product(digit) ? rope::product(turn(digit - digit % 4), turn(digit % 4)) : turn(digit);
+  *reinterpret_cast<double2*>(p.digits + 2 * (digit * p.half + p.first + i)) = {t.cosine.v, t.sine.v};
+}
+int digits(const RopeCuda& p, void* stream) { return device::launch(digits_kernel, device::blocks_for(int64_t(kRopeDigits) * p.count, kBlock), kBlock, 0, stream, p); }
+__device__ __forceinline__ int64_t position_of(const RopeCuda& p, int64_t token) {
+  const int64_t b = token / p.length, s = token - b * p.length;
+  if (!p.positions) return p.offset + s;
+  const int64_t i = b * p.position_stride[0] + s * p.position_stride[1];
+  return p.positions_i64 ? static_cast<const int64_t*>(p.positions)[i] : int64_t(static_cast<const int32_t*>(p.positions)[i]);
+}
+// Cosines and sines of the tile's tokens, for all threads of the block; coarse: scratch of as many turns.
+template <class T, class A> __device__ __forceinline__ void make_sines(const RopeCuda& p, int64_t token, int tokens, A* cosine, A* sine, double2* coarse) {
+  using P = std::conditional_t<kIsHalf<T>, float, double>;  // of the last product
+  __shared__ int64_t at[kMostTokens];
+  const int stretch = tokens * p.count;
+  if (int(threadIdx.x) < tokens) at[threadIdx.x] = token + threadIdx.x < p.batches * p.length ? position_of(p, token + threadIdx.x) : 0;
+  __syncthreads();
+  const auto as_before = [&](int t) { return t > 0 && rope::coarse_of(at[t]) == rope::coarse_of(at[t - 1]); };
+  for (int k = threadIdx.x; k < stretch; k += kBlock) {
+    const int t = k / p.count, i = k % p.count;
+    if (as_before(t)) continue;
+    coarse[k] = turn_of(double(rope::coarse_of(at[t])), p.high[i], p.low[i]);
+  }
+  __syncthreads();
+  for (int k = threadIdx.x; k < stretch; k += kBlock) {
+    const int t = k / p.count, i = k % p.count;
+    int first = t;
+    while (as_before(first)) --first;
+    const auto digit = [&](int d) { return as_turn(*reinterpret_cast<const double2*>(p.digits + 2 * (d * p.half + p.first + i))); };
+    const Turn<D> group = rope::product(as_turn(coarse[first * p.count + i]), digit(16 + rope::middle_of(at[t]))), fine = digit(rope::fine_of(at[t]));
+    const auto turn = rope::product<Pack<P, 1>>({convert<P>(group.cosine), convert<P>(group.sine)}, {convert<P>(fine.cosine), convert<P>(fine.sine)});
+    cosine[k] = A(turn.cosine.v), sine[k] = p.inverse ? -A(turn.sine.v) : A(turn.sine.v);
+  }
+  __syncthreads();
 }
 
 struct RopeTile { RopeCuda p; int64_t tiles, heads_each; int tokens; };
@@ -44,27 +93,15 @@ template <class T, bool kPairs, int V, bool kWhole> __global__ void __launch_bou
   extern __shared__ __align__(16) char shared[];
   const RopeCuda& p = q.p;
   const int stretch = q.tokens * p.count;
-  A *cosine = reinterpret_cast<A*>(shared), *sine = cosine + stretch;
+  double2* coarse = reinterpret_cast<double2*>(shared);
+  A *cosine = reinterpret_cast<A*>(coarse + stretch), *sine = cosine + stretch;
   const int turning = p.count / kTurns;
   const int64_t resting = p.copy_rest ? (p.n - 2 * p.half) / V : 0, per_token = turning + resting, units = q.tokens * per_token;
   const int side = units < kBlock ? int(units) : kBlock, groups = side ? kBlock / side : 0;
   const int64_t head = int64_t(blockIdx.y) * q.heads_each, head_end = head + q.heads_each < p.heads ? head + q.heads_each : p.heads;
   for (int64_t tile = blockIdx.x; tile < q.tiles; tile += gridDim.x) {
     __syncthreads();  // the sines before may still be read
-    for (int k = threadIdx.x; k < stretch; k += kBlock) {
-      const int64_t token = tile * q.tokens + k / p.count, b = token / p.length, s = token - b * p.length;
-      if (b >= p.batches) break;
-      int64_t at = p.offset + s;
-      if (p.positions) {
-        const int64_t i = b * p.position_stride[0] + s * p.position_stride[1];
-        at = p.positions_i64 ? static_cast<const int64_t*>(p.positions)[i] : int64_t(static_cast<const int32_t*>(p.positions)[i]);
-      }
-      const int i = k % p.count;
-      using D = Pack<double, 1>;
-      const auto t = rope::turn_of(D::of(double(at)), D::of(p.high[i]), D::of(p.low[i]));
-      cosine[k] = A(t.cosine.v), sine[k] = p.inverse ? A(-t.sine.v) : A(t.sine.v);
-    }
-    __syncthreads();
+    make_sines<T>(p, tile * q.tokens, q.tokens, cosine, sine, coarse);
     if (int(threadIdx.x) >= side * groups) continue;
     for (int64_t l = threadIdx.x % side; l < units; l += side) {
       const int64_t in_tile = l / per_token, u = l - in_tile * per_token, token = tile * q.tokens + in_tile, b = token / p.length, s = token - b * p.length;
@@ -77,7 +114,7 @@ template <class T, bool kPairs, int V, bool kWhole> __global__ void __launch_bou
         for (int64_t h = head + threadIdx.x / side; h < head_end; h += groups) put<T, V, kWhole>(y + h * p.y_stride[1], get<T, V, kWhole>(x + h * p.x_stride[1]));
         continue;
       }
-      rope::Turn<Pack<A, 1>> t[kTurns];
+      Turn<Pack<A, 1>> t[kTurns];
 #pragma unroll
       for (int j = 0; j < kTurns; ++j) {
         const int64_t k = in_tile * p.count + u * kTurns + j;
@@ -97,8 +134,8 @@ template <class T, bool kPairs, int V, bool kWhole> __global__ void __launch_bou
           if (h + k * groups >= head_end) continue;
 #pragma unroll
           for (int j = 0; j < kTurns; ++j)
-            if constexpr (kPairs) turn_pair<A>(t[j], a[k].lane[2 * j], a[k].lane[2 * j + 1]);
-            else turn_pair<A>(t[j], a[k].lane[j], c[k].lane[j]);
+            if constexpr (kPairs) turn_pair<T>(t[j], a[k].lane[2 * j], a[k].lane[2 * j + 1]);
+            else turn_pair<T>(t[j], a[k].lane[j], c[k].lane[j]);
           T* row = y + (h + k * groups) * p.y_stride[1];
           put<T, V, kWhole>(row, a[k]);
           if constexpr (!kPairs) put<T, V, kWhole>(row + p.half, c[k]);
@@ -117,7 +154,7 @@ template <class T, bool kPairs, int V, bool kWhole> int rope_units(const RopeCud
   const int64_t parts = std::clamp<int64_t>(kEnoughBlocks / q.tiles, 1, device::ceil_div(p.heads, 8));
   q.heads_each = device::ceil_div(p.heads, std::min<int64_t>(parts, 65535));
   return device::launch(rope_kernel<T, kPairs, V, kWhole>, dim3(device::blocks_for(q.tiles, 1), unsigned(device::ceil_div(p.heads, q.heads_each))), kBlock,
-                        size_t(q.tokens) * size_t(p.count) * 2 * sizeof(Acc<T>), stream, q);
+                        size_t(q.tokens) * size_t(p.count) * (sizeof(double2) + 2 * sizeof(Acc<T>)), stream, q);
 }
 template <class T, bool kPairs> int turn(const RopeCuda& p, void* stream) {
   constexpr int V = 16 / int(sizeof(T)), kLeast = kPairs ? 2 : 1;
@@ -164,7 +201,7 @@ template <bool kPairs> constexpr ByDType<int (*)(const RopeCuda&, void*)> turns(
   return device::floating<int (*)(const RopeCuda&, void*)>(turn<f16, kPairs>, turn<bf16, kPairs>, turn<float, kPairs>, turn<double, kPairs>);
 }
 constexpr PositionCudaKernels kKernels = {
-    turns<false>(), turns<true>(), slopes,
+    digits, turns<false>(), turns<true>(), slopes,
     device::floating<int (*)(const AppendCuda&, void*)>(append<uint16_t>, append<uint16_t>, append<uint32_t>, append<uint64_t>),
     device::floating<int>(8, 8, 4, 2)};
 

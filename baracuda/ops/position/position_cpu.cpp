@@ -54,8 +54,8 @@ void fill_digits(const RopeFrequencies& f) {
   for (int k : {0, 16})
     for (int64_t i = 0; i < 2 * f.half; ++i) row(k)[i] = i < f.half;
   for (int c = 1; c < 16; ++c)
-    if (c < 4 || c % 4 == 0) sines(f, c, row(c));
-    else multiply(f.half, row(c - c % 4), row(c % 4), row(c));
+    if (rope::is_product(c)) multiply(f.half, row(c - c % 4), row(c % 4), row(c));
+    else sines(f, c, row(c));
   for (int b = 1; b < 4; ++b) sines(f, 16 * b, row(16 + b));
   for (int64_t i = 0; i < 16 * 2 * f.half; ++i) f.rounded[i] = float(f.digits[i]);
 }
@@ -72,8 +72,8 @@ template <class P> const P* group_of(const RopeTable& t, int64_t k) {
   double* group = t.coarse + 2 * half;
   float* rounded = reinterpret_cast<float*>(group + 2 * half);
   if (k == 0 || p >> 4 != last >> 4) {
-    if (k == 0 || p >> 6 != last >> 6) sines(t.f, double(p & ~int64_t(63)), t.coarse);
-    multiply(half, t.coarse, t.f.digits + (16 + (p >> 4 & 3)) * 2 * half, group);
+    if (k == 0 || rope::coarse_of(p) != rope::coarse_of(last)) sines(t.f, double(rope::coarse_of(p)), t.coarse);
+    multiply(half, t.coarse, t.f.digits + (16 + rope::middle_of(p)) * 2 * half, group);
     if constexpr (sizeof(P) == 4)
       for (int64_t i = 0; i < 2 * half; ++i) rounded[i] = float(group[i]);
   }
@@ -95,7 +95,7 @@ template <class A, class P> struct Made {
   const P *group, *fine;
   int64_t half;
   double sign;
-  Made(const RopeTable& t, int64_t k) : group(group_of<P>(t, k)), fine(digit<P>(t.f, t.positions[k] & 15)), half(t.f.half), sign(t.inverse ? -1 : 1) {}
+  Made(const RopeTable& t, int64_t k) : group(group_of<P>(t, k)), fine(digit<P>(t.f, rope::fine_of(t.positions[k]))), half(t.f.half), sign(t.inverse ? -1 : 1) {}
   template <int W> BARACUDA_HD Turn<Pack<A, W>> at(int64_t i) const {
     const auto turn = product_at<A, W>(group, fine, half, i);
     return {turn.cosine, sign * turn.sine};

@@ -9,15 +9,18 @@ using device::Operand;
 using namespace position_detail;
 
 PrecisionGuarantee guarantee(const RopeDescriptor& d) {
-  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
+  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true, .same_on_cpu_and_cuda = true};
 }
+double* carve_digits(const RopeDescriptor& d, Carver& c) { return c.take<double>("sines of digits", kRopeDigits * rotary_dim(d)); }
 template <class Op>
 Status turn(const Launch<Op>& l, std::string_view kernel, const TensorView& x, const TensorView& positions, int64_t offset, const TensorView& y, bool inverse) {
   const RopeDescriptor& d = l.desc;
   if (d.shape.numel() == 0) return {};
   const RopeFrequencies f = frequencies(l.state);
   RopeCuda p{x.data, positions.data, y.data, {}, {}, {}, offset, d.shape[0], d.shape[1], d.shape[2], d.shape[3], f.half, 0, 0,
-             positions.dtype == DType::i64, inverse, x.data != y.data, {}, {}};
+             positions.dtype == DType::i64, inverse, x.data != y.data, {}, {}, nullptr};
+  Carver c = l.carver();
+  p.digits = carve_digits(d, c);
   for (int a = 0; a < 3; ++a) p.x_stride[a] = x.strides[a], p.y_stride[a] = y.strides[a];
   if (!positions.absent()) {
     const int s = positions.shape.rank - 1;
@@ -30,7 +33,8 @@ Status turn(const Launch<Op>& l, std::string_view kernel, const TensorView& x, c
       p.count = int(std::min<int64_t>(kRopePairs, p.half - p.first));
       std::copy_n(f.high + p.first, p.count, p.high);
       std::copy_n(f.low + p.first, p.count, p.low);
-      e = kernels[d.dtype](p, l.stream.handle);
+      if (p.count) e = position_cuda_kernels.digits(p, l.stream.handle);
+      if (!e) e = kernels[d.dtype](p, l.stream.handle);
       p.first += p.count, p.copy_rest = false;
     } while (!e && p.first < p.half);
     return e;
@@ -74,12 +78,12 @@ Status run_append(const Launch<KvCacheAppend>& l) {
 
 template <> std::span<const Kernel<Rope>> cuda_kernels<Rope>() {
   static constexpr Kernel<Rope> list[] = {{.name = "rope.cuda.token", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<Rope>(Floating{}, run_forward),
-                                           .guarantee = guarantee, .prepare = prepare_rope}};
+                                           .guarantee = guarantee, .carve = [](const RopeDescriptor& d, const void*, Carver& c) { carve_digits(d, c); }, .prepare = prepare_rope}};
   return list;
 }
 template <> std::span<const Kernel<RopeBackward>> cuda_kernels<RopeBackward>() {
   static constexpr Kernel<RopeBackward> list[] = {{.name = "rope_backward.cuda.token", .device = DeviceKind::cuda, .min_arch = 80,
-                                                   .launch = launch_all<RopeBackward>(Floating{}, run_backward), .guarantee = guarantee, .prepare = prepare_rope}};
+                                                   .launch = launch_all<RopeBackward>(Floating{}, run_backward), .guarantee = guarantee, .carve = [](const RopeDescriptor& d, const void*, Carver& c) { carve_digits(d, c); }, .prepare = prepare_rope}};
   return list;
 }
 template <> std::span<const Kernel<AlibiSlopes>> cuda_kernels<AlibiSlopes>() {

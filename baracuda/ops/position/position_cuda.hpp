@@ -2,6 +2,7 @@
 // What the kernel file of the family exports to its rows.
 #include "baracuda/core/dtype.hpp"
 #include "baracuda/device/walk.hpp"
+#include "baracuda/ops/position/position_cpu.hpp"
 
 namespace baracuda {
 
@@ -16,6 +17,7 @@ struct RopeCuda {
   int count;
   bool positions_i64, inverse, copy_rest;
   double high[kRopePairs], low[kRopePairs]; // frequencies of these pairs
+  double* digits;                           // scratch [kRopeDigits][half][2]: cosine and sine
 };
 struct SlopesCuda { float* out; int64_t stride; int count; float slope[kSlopes]; };
 struct AppendCuda {  // of k and of v
@@ -26,6 +28,7 @@ struct AppendCuda {  // of k and of v
   bool lengths_i64;
 };
 struct PositionCudaKernels {
+  int (*digits)(const RopeCuda&, void* stream);  // before the turns of the same pairs
   ByDType<int (*)(const RopeCuda&, void* stream)> half_split, interleaved;
   int (*slopes)(const SlopesCuda&, void* stream);
   ByDType<int (*)(const AppendCuda&, void* stream)> append;
