@@ -1,6 +1,7 @@
 // Adam: one kernel makes the constants of a step, so that step, lr, scale and found_inf may lie on the device; then a block takes a chunk of a
 // tensor of the list, four elements a thread. Streams as on the CPU: memory bandwidth is the floor. Norm: a fixed number of blocks go through the
 // chunks of the list in turn, f64 sums per thread, then the block's tree; a second kernel adds the blocks in a tree.
+#include "baracuda/device/half.cuh"
 #include "baracuda/device/rows.cuh"
 #include "baracuda/ops/optim/optim_cuda.hpp"
 #include "baracuda/ops/optim/optim_math.hpp"
@@ -73,9 +74,9 @@ template <class P, class G> __global__ void __launch_bounds__(kBlock) adam_kerne
     if (u) u4 = load_four(u + i, n, wu);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      V pj = w ? V::of(w4.lane[j]) : load<1>(&p4.lane[j]), mj = V::of(m4.lane[j]), vj = V::of(v4.lane[j]), uj = u ? V::of(u4.lane[j]) : V(0);
-      optim::adam(s, V::of(S(load<1>(&g4.lane[j]).v)), pj, mj, vj, u ? &uj : nullptr);
-      store<P, 1>(&p4.lane[j], pj);
+      V pj = w ? V::of(w4.lane[j]) : value(p4.lane[j]), mj = V::of(m4.lane[j]), vj = V::of(v4.lane[j]), uj = u ? V::of(u4.lane[j]) : V(0);
+      optim::adam(s, V::of(S(value(g4.lane[j]).v)), pj, mj, vj, u ? &uj : nullptr);
+      p4.lane[j] = element<P>(pj);
       m4.lane[j] = mj.v, v4.lane[j] = vj.v, w4.lane[j] = pj.v, u4.lane[j] = uj.v;
     }
     store_four(m + i, m4, n, wm);
@@ -110,11 +111,11 @@ template <class T> __device__ __forceinline__ void add_squares(const Chunk<T, kC
     if (fit) {
 #pragma unroll
       for (int j = 0; j < kChunk<T>; j += 4)
-        s.mid = s.mid + convert<double>(optim::four_squares(load<1>(&c.lane[j]), load<1>(&c.lane[j + 1]), load<1>(&c.lane[j + 2]), load<1>(&c.lane[j + 3])));
+        s.mid = s.mid + convert<double>(optim::four_squares(value(c.lane[j]), value(c.lane[j + 1]), value(c.lane[j + 2]), value(c.lane[j + 3])));
     } else
 #pragma unroll
       for (int j = 0; j < kChunk<T>; ++j) {
-        const D d = convert<double>(load<1>(&c.lane[j]));
+        const D d = convert<double>(value(c.lane[j]));
         s.mid = fma(d, d, s.mid);
       }
   }

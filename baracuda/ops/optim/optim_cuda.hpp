@@ -7,8 +7,8 @@
 namespace baracuda {
 
 inline constexpr int kAdamTensors = 56, kNormTensors = 160;
-inline constexpr int64_t kAdamChunk = 4096, kNormChunk = 8192;  // elements of one block's turn
-inline constexpr int kNormBlocks = 1056;
+inline constexpr int64_t kAdamChunk = 4096, kNormChunk = 16384;  // elements of one block's turn
+inline constexpr int kNormBlocks = 528;
 
 struct AdamCudaStep { AdamStep s; int skip; };
 struct AdamCudaConstants {
