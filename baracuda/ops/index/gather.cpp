@@ -12,24 +12,6 @@ using namespace index_detail;
 
 constexpr size_t kPastRow = 1024;  // bytes; shorter ones are not worth their fence
 
-// What stands for an element that no index names.
-Bytes16 missing(DType t) {
-  Bytes16 b{};
-  auto same = [&](auto bits) { std::memcpy(&b, &bits, sizeof bits); };
-  const int bits = bit_size(t);
-  switch (t) {
-    case DType::boolean: same(uint8_t(1)); break;
-    case DType::f16: same(uint16_t(0x7e00)); break;
-    case DType::bf16: same(uint16_t(0x7fc0)); break;
-    case DType::f8_e4m3fn: case DType::f8_e5m2: same(uint8_t(0x7f)); break;
-    case DType::f32: case DType::c64: same(__builtin_nanf("")); break;
-    case DType::f64: case DType::c128: same(__builtin_nan("")); break;
-    default: same(kDTypeFacts[size_t(t)].is_signed ? uint64_t(1) << (bits - 1) : ~uint64_t(0));
-  }
-  if (t == DType::c64) b.a |= b.a << 32;
-  if (t == DType::c128) b.b = b.a;
-  return b;
-}
 template <class D> void gather(const D& d, const IndexPlaces& p, IndexLists indices, const TensorView& x, const TensorView& y, int threads) {
   IndexWalk w = walk_of_indices(d, p, indices);
   w.add_source(y.strides);
@@ -71,6 +53,24 @@ template <class Op> Status check_gather(const typename Op::Descriptor& d, const 
 }
 
 }  // namespace
+
+Bytes16 index_detail::missing(DType t) {
+  Bytes16 b{};
+  auto same = [&](auto bits) { std::memcpy(&b, &bits, sizeof bits); };
+  const int bits = bit_size(t);
+  switch (t) {
+    case DType::boolean: same(uint8_t(1)); break;
+    case DType::f16: same(uint16_t(0x7e00)); break;
+    case DType::bf16: same(uint16_t(0x7fc0)); break;
+    case DType::f8_e4m3fn: case DType::f8_e5m2: same(uint8_t(0x7f)); break;
+    case DType::f32: case DType::c64: same(__builtin_nanf("")); break;
+    case DType::f64: case DType::c128: same(__builtin_nan("")); break;
+    default: same(kDTypeFacts[size_t(t)].is_signed ? uint64_t(1) << (bits - 1) : ~uint64_t(0));
+  }
+  if (t == DType::c64) b.a |= b.a << 32;
+  if (t == DType::c128) b.b = b.a;
+  return b;
+}
 
 Shape IndexDescriptor::y_shape() const { return index_detail::places_of(*this).walk; }
 

@@ -13,7 +13,7 @@ namespace baracuda {
 
 // Indices are i32 or i64. What becomes of one outside [0, extent) ([-extent, extent) where `negative` counts them from the end):
 enum class OutOfRange : uint8_t {
-  refuse,  // run looks at all of them first, and refuses with the first one's place, itself and the extent; nothing is written
+  refuse,  // run looks at all of them first, and refuses with the first one's place, itself and the extent; nothing is written. CUDA rows lack it
   fill,    // reads give NaN (integers the lowest value, unsigned ones the highest, bool true: as jax), writes and gradients leave it out
   clip,    // the nearest index; of an empty axis there is none, which is as fill
 };

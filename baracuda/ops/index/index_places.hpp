@@ -85,6 +85,10 @@ template <class D> Status look_at_indices(std::string_view op, const D& d, const
   return {};
 }
 
+// What stands for an element that no index names.
+Bytes16 missing(DType t);
+inline int class_axis(const OneHotDescriptor& d) { return axis_at(d.axis, d.shape.rank + 1); }
+
 // f(j, target) for the elements whose indices are some; target(t) is the offset in target t.
 template <class F> void each_inside(const IndexBlock& b, F f) {
   if (!b.at[0]) {
@@ -129,6 +133,11 @@ template <class D> Status validate_scatter(std::string_view op, const D& d) {
   if (!is_floating(d.dtype) && (std::trunc(d.alpha) != d.alpha || std::fabs(d.alpha) >= 0x1p63))
     return invalid(op, text("alpha ", d.alpha, " must be an integer of 64 bits for ", d.dtype));
   return {};
+}
+template <class D> std::string refuse_reduce(const D& d) {
+  const bool no_mean = d.reduce == ScatterKind::mean && d.dtype == DType::boolean;
+  if (d.reduce == ScatterKind::replace || (dtypes(Castable{}).has(d.dtype) && !no_mean)) return {};
+  return text("no ", enum_name(d.reduce), " of ", d.dtype);
 }
 template <class D, class A> Status check_lists(std::string_view op, const D& d, const A& indices, Device device) {
   if constexpr (kAlongAxis<D>) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include "baracuda/ops/index/index_math.hpp"
 
 namespace baracuda {
 namespace {
@@ -27,9 +28,7 @@ struct IndexWalk::Run {
       const int64_t add = w.target_key_[t][k];
       int64_t* to = at[t];
       for (int64_t j = 0; j < n; ++j) {
-        int64_t i = p[j * step];
-        if (w.negative_ && i < 0) i += key.extent;
-        if (w.rule_ == OutOfRange::clip) i = std::max<int64_t>(0, std::min(i, key.extent - 1));  // 0 is none of an empty axis
+        const int64_t i = indexing::place_of(p[j * step], key.extent, w.negative_, w.rule_ == OutOfRange::clip);
         if (k == 0) to[j] = i >= low && i < high ? i * add : kOutside;
         else to[j] = i >= 0 && i < key.extent && to[j] != kOutside ? to[j] + i * add : kOutside;
       }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include "baracuda/host/row_walk.hpp"
+#include "baracuda/ops/index/index_math.hpp"
 #include "baracuda/ops/index/index_places.hpp"
 
 namespace baracuda {
@@ -11,7 +12,6 @@ using namespace index_detail;
 
 constexpr size_t kShortRow = 1024;  // bytes: zeros and the one in one go
 
-int class_axis(const OneHotDescriptor& d) { return axis_at(d.axis, d.shape.rank + 1); }
 template <class T> void put_ones(const OneHotDescriptor& d, const TensorView& indices, const TensorView& y, T one, int threads) {
   const int axis = class_axis(d);
   const int64_t step = y.strides[axis], n = d.classes;
@@ -27,9 +27,7 @@ template <class T> void put_ones(const OneHotDescriptor& d, const TensorView& in
       walk.runs(begin, end, [&](const int64_t (&at)[2], int64_t, int64_t count) {
         for (int64_t j = 0; j < count; ++j) {
           T* const to = y.as<T>() + at[1] + j * walk.pitch(1);
-          int64_t i = from[at[0] + j * walk.pitch(0)];
-          if (d.negative && i < 0) i += n;
-          if (d.out_of_range == OutOfRange::clip) i = std::max<int64_t>(0, std::min(i, n - 1));
+          const int64_t i = indexing::place_of(from[at[0] + j * walk.pitch(0)], n, d.negative, d.out_of_range == OutOfRange::clip);
           if (rows) std::fill_n(to, n, T{});
           if (i >= 0 && i < n) to[i * step] = one;
         }

@@ -1,6 +1,5 @@
 // scatter and index_put: y = x, then the elements of src one after another at their places. Reads x, the indices and src, writes y;
 // the places are wherever the indices say.
-#include <cmath>
 #include <cstring>
 #include "baracuda/ops/index/scatter.hpp"
 
@@ -36,24 +35,15 @@ template <class D> void replace(const D& d, const IndexPlaces& p, IndexLists ind
     });
   });
 }
-// The one that stays of two; NaN does.
-template <class T> bool beats(T challenger, T holder, bool largest) {
-  if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) return beats(to_float(challenger), to_float(holder), largest);
-  else if (holder != holder) return false;
-  else return challenger != challenger || (largest ? challenger > holder : challenger < holder);
-}
 template <class D> void extrema(const D& d, const IndexPlaces& p, IndexLists indices, const TensorView& src, const TensorView& y, int threads) {
   const bool largest = d.reduce == ScatterKind::amax;
   visit_dtype(Castable{}, d.dtype, 0, [&]<class T>() {
     const T* from = src.as<T>();
     T* to = y.as<T>();
-    if (!d.include_self)  // so that x cannot win: what beats nothing
-      at_hits(d, p, indices, src, y.strides, threads, [&](int64_t at, int64_t, int64_t) {
-        if constexpr (std::is_integral_v<T>) to[at] = largest ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
-        else to[at] = from_double<T>(largest ? -INFINITY : INFINITY);
-      });
+    if (!d.include_self)  // so that x cannot win
+      at_hits(d, p, indices, src, y.strides, threads, [&](int64_t at, int64_t, int64_t) { to[at] = indexing::beaten<T>(largest); });
     at_hits(d, p, indices, src, y.strides, threads, [&](int64_t at, int64_t s, int64_t) {
-      if (beats(from[s], to[at], largest)) to[at] = from[s];
+      if (indexing::beats(from[s], to[at], largest)) to[at] = from[s];
     });
     return 0;
   });
@@ -64,15 +54,7 @@ template <class D> void divide(const D& d, const TensorView& sums, const int64_t
   visit_dtype(Castable{}, d.dtype, 0, [&]<class T>() {
     const Sum<T>* from = sums.as<Sum<T>>();
     T* to = y.as<T>();
-    for_each_of(d.shape, sums.strides, dense, y.strides, threads, [&](int64_t s, int64_t c, int64_t at) {
-      const int64_t n = counts[c];
-      if constexpr (std::is_integral_v<T>) {
-        using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
-        const Wide all = Wide(from[s]), q = n > 1 ? all / Wide(n) : all;
-        to[at] = T(n > 1 && all < 0 && q * Wide(n) != all ? q - 1 : q);
-      } else if constexpr (std::is_same_v<T, double>) to[at] = n > 1 ? from[s] / double(n) : from[s];
-      else to[at] = from_float<T>(n > 1 ? from[s] / float(n) : from[s]);
-    });
+    for_each_of(d.shape, sums.strides, dense, y.strides, threads, [&](int64_t s, int64_t c, int64_t at) { to[at] = indexing::mean_of<T>(from[s], counts[c]); });
     return 0;
   });
 }
@@ -111,11 +93,7 @@ template <class Op> Status run_scatter(const Launch<Op>& l) {
   else extrema(d, p, indices, a.src, a.y, l.threads);
   return {};
 }
-template <class Op> std::string refuse(const typename Op::Descriptor& d, const PlanPreference&) {
-  const bool no_mean = d.reduce == ScatterKind::mean && d.dtype == DType::boolean;
-  if (d.reduce == ScatterKind::replace || (dtypes(Castable{}).has(d.dtype) && !no_mean)) return {};
-  return text("no ", enum_name(d.reduce), " of ", d.dtype);
-}
+template <class Op> std::string refuse(const typename Op::Descriptor& d, const PlanPreference&) { return refuse_reduce(d); }
 template <class D> PrecisionGuarantee guarantee(const D& d) {
   const bool sums = d.reduce == ScatterKind::add || d.reduce == ScatterKind::mean;
   const DType t = sums ? accumulator(d.dtype) : d.dtype;

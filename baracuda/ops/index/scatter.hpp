@@ -1,23 +1,16 @@
 #pragma once
 // The sums of scatter, which are the gradients of gather and index as well.
-#include "baracuda/math/half.hpp"
 #include "baracuda/ops/elementwise/map.hpp"
+#include "baracuda/ops/index/index_math.hpp"
 #include "baracuda/ops/index/index_places.hpp"
 
 namespace baracuda::index_detail {
 
-// What sums of a dtype are kept in: f32 for halves, else itself.
-template <class T> using Sum = std::conditional_t<std::is_same_v<T, f16> || std::is_same_v<T, bf16>, float, T>;
+using indexing::Sum;
 constexpr bool halves(DType t) { return t == DType::f16 || t == DType::bf16; }
 inline void cast_elements(const TensorView& x, const TensorView& y, int threads) {
   const MapOperand from = MapOperand::of(x), to = MapOperand::of(y);
   run_map(x.shape, {&from, 1}, {&to, 1}, BARACUDA_ISA_PICK(cast_kernels).from[x.dtype][y.dtype], nullptr, threads);
-}
-template <class A, class T> A sum_of(A a, T x, double alpha) {
-  if constexpr (std::is_same_v<T, bool>) return a || (x && alpha != 0);
-  else if constexpr (std::is_integral_v<T>) return A(uint64_t(a) + uint64_t(int64_t(alpha)) * uint64_t(x));
-  else if constexpr (std::is_same_v<T, double>) return a + x * alpha;
-  else return a + to_float(x) * float(alpha);
 }
 // sums += alpha src at their places, in order; sums is f32 where dtype is half. False for a dtype that has no sum.
 template <class D>
@@ -32,11 +25,11 @@ bool add_at_indices(const D& d, const IndexPlaces& p, IndexLists indices, const 
       if (!b.at[0] && !b.outside && b.source_step[0] == 1 && b.target_step[0] == 1) {
         const T* row = from + b.source[0];
         Sum<T>* sum = to + b.target[0];
-        for (int64_t j = 0; j < b.count; ++j) sum[j] = sum_of(sum[j], row[j], alpha);
+        for (int64_t j = 0; j < b.count; ++j) sum[j] = indexing::sum_of(sum[j], row[j], alpha);
       } else
         each_inside(b, [&](int64_t j, auto target) {
           Sum<T>& sum = to[target(0)];
-          sum = sum_of(sum, from[b.source[0] + j * b.source_step[0]], alpha);
+          sum = indexing::sum_of(sum, from[b.source[0] + j * b.source_step[0]], alpha);
         });
     });
     return true;

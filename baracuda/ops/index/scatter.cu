@@ -1,0 +1,101 @@
+// scatter, index_put and the gradients of gather and index: reads x, and each element of src once; writes y. A thread has one element of y and goes
+// through what falls on it in the order of the indices, so that bits depend on nothing else; replace takes the last.
+#include "baracuda/device/map.cuh"
+#include "baracuda/device/radix_sort.cuh"
+#include "baracuda/ops/index/index_math.hpp"
+#include "baracuda/ops/index/scatter_cuda.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+
+constexpr int kBlock = 256;
+
+__global__ void __launch_bounds__(device_sort::kThreads) keys_kernel(const __grid_constant__ PlacesCuda p) {
+  device_sort::make_keys(p.s, [&](int64_t i, uint32_t& key, uint32_t& value) {
+    int64_t at[1 + kMaxRank];
+    p.positions.offsets(i, at);
+    int64_t place = at[0];
+    bool inside = true;
+#pragma unroll
+    for (int k = 0; k < kMaxRank; ++k) {
+      if (k >= p.keys) break;
+      const int64_t raw = p.i64 ? static_cast<const int64_t*>(p.key[k])[at[1 + k]] : int64_t(static_cast<const int32_t*>(p.key[k])[at[1 + k]]);
+      const int64_t index = indexing::place_of(raw, p.extent[k], p.negative, p.clip);
+      inside = inside && index >= 0 && index < p.extent[k];
+      place += index * p.add[k];
+    }
+    key = uint32_t(inside ? place : p.s.rows);
+    value = uint32_t(i);
+  });
+}
+int sort(const PlacesCuda& p, void* stream) {
+  return device_sort::sort(p.s, stream, [&](unsigned parts) { return device::launch(keys_kernel, parts, device_sort::kThreads, 0, stream, p); });
+}
+
+// f(offsets, first, end) for each element of y: its own positions among the sorted ones.
+template <class F> __device__ __forceinline__ void for_elements(const ScatterCuda& p, F f) {
+  for (int64_t i = int64_t(blockIdx.x) * kBlock + threadIdx.x; i < p.walk.units; i += int64_t(gridDim.x) * kBlock) {
+    int64_t at[4];
+    p.walk.offsets(i, at);
+    f(at, p.s.first[at[2]], p.s.first[at[2] + 1]);
+  }
+}
+__device__ __forceinline__ int64_t source_at(const ScatterCuda& p, uint32_t sorted, int64_t column) {
+  int64_t at[1];
+  p.positions.offsets(p.s.order()[sorted], at);
+  return at[0] + column;
+}
+template <class T> __global__ void __launch_bounds__(kBlock) combine_kernel(const __grid_constant__ ScatterCuda p) {
+  using S = indexing::Sum<T>;
+  const T *x = static_cast<const T*>(p.x), *src = static_cast<const T*>(p.src);
+  for_elements(p, [&](const int64_t (&at)[4], uint32_t first, uint32_t end) {
+    T y = x ? x[at[1]] : T{};
+    if (first < end && (p.combine == CombineCuda::amax || p.combine == CombineCuda::amin)) {
+      const bool largest = p.combine == CombineCuda::amax;
+      if (!p.self) y = indexing::beaten<T>(largest);
+      for (uint32_t i = first; i < end; ++i) {
+        const T one = src[source_at(p, i, at[3])];
+        if (indexing::beats(one, y, largest)) y = one;
+      }
+    } else if (first < end) {
+      S sum{};
+      if (p.self) {
+        if constexpr (kIsHalf<T>) sum = to_float(y);
+        else sum = y;
+      }
+      for (uint32_t i = first; i < end; ++i) sum = indexing::sum_of(sum, src[source_at(p, i, at[3])], p.alpha);
+      y = indexing::mean_of<T>(sum, p.combine == CombineCuda::mean ? int64_t(end - first) + p.self : 1);
+    }
+    static_cast<T*>(p.y)[at[0]] = y;
+  });
+}
+struct alignas(16) Bits16 { uint64_t low, high; };
+template <class U> __global__ void __launch_bounds__(kBlock) replace_kernel(const __grid_constant__ ScatterCuda p) {
+  const U *x = static_cast<const U*>(p.x), *src = static_cast<const U*>(p.src);
+  for_elements(p, [&](const int64_t (&at)[4], uint32_t first, uint32_t end) {
+    static_cast<U*>(p.y)[at[0]] = first < end ? src[source_at(p, end - 1, at[3])] : x[at[1]];
+  });
+}
+template <class T> int combine(const ScatterCuda& p, void* stream) {
+  return device::launch(combine_kernel<T>, device::blocks_for(p.walk.units, kBlock), kBlock, 0, stream, p);
+}
+template <class U> int replace(const ScatterCuda& p, void* stream) {
+  return device::launch(replace_kernel<U>, device::blocks_for(p.walk.units, kBlock), kBlock, 0, stream, p);
+}
+using ScatterFn = int (*)(const ScatterCuda&, void*);
+template <class... T> constexpr ByDType<ScatterFn> combines(TypeList<T...>) {
+  ByDType<ScatterFn> table;
+  ((table[kDTypeOf<T>] = combine<T>), ...);
+  return table;
+}
+constexpr ScatterCudaKernels kKernels = {
+    sort, combines(TypeList<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>{}),
+    {replace<uint8_t>, replace<uint16_t>, replace<uint32_t>, replace<uint64_t>, replace<Bits16>}};
+
+}  // namespace
+}  // namespace BARACUDA_ISA
+
+extern const ScatterCudaKernels scatter_cuda_kernels = kKernels;
+
+}  // namespace baracuda

@@ -1,0 +1,135 @@
+#include "baracuda/ops/index/scatter_cuda.hpp"
+#include <bit>
+#include "baracuda/device/launch.hpp"
+#include "baracuda/device/rows.hpp"
+#include "baracuda/ops/index/index_places.hpp"
+
+namespace baracuda {
+namespace {
+using device::Operand;
+using namespace index_detail;
+
+// At most so many positions and places, whatever the strides of the indices.
+template <class D> int64_t most_positions(const D& d) { return d.indices.numel(); }
+template <class D> int64_t most_places(const D& d) {
+  if constexpr (kAlongAxis<D>) return d.shape.numel();
+  else {
+    int64_t n = 1;
+    for (int k = 0; k < d.axes.rank; ++k) n *= d.shape[axis_at(d.axes[k], d.shape.rank)];
+    return d.shape.numel() ? n : 0;
+  }
+}
+template <class D> device::SortedRows carve(const D& d, Carver& c) { return device::carve_sorted(c, most_positions(d), most_places(d)); }
+template <class D> std::string refuse(const D& d, const PlanPreference&) {
+  if (d.out_of_range == OutOfRange::refuse) return "out_of_range refuse needs a look at the indices, for which a run on CUDA does not wait; fill and clip do not";
+  if (most_positions(d) > device::kMostSorted || most_places(d) > device::kMostSorted)
+    return text("sorts 32-bit numbers: at most ", device::kMostSorted, " indices and places");
+  if constexpr (requires { d.reduce; }) return refuse_reduce(d);
+  return {};
+}
+
+template <class D> Status combine(const Stream& stream, std::string_view kernel, const D& d, IndexLists indices, const TensorView& x, const TensorView& src,
+                                  const TensorView& y, ScatterKind reduce, bool self, double alpha, Carver c) {
+  if (y.numel() == 0) return {};
+  const IndexPlaces places = places_of(d);
+  PlacesCuda p{};
+  ScatterCuda q{};
+  p.s = carve(d, c);
+  // Positions: the axes of the indices, and those along which they differ. A column has all of x's places along the others.
+  Strides key[kMaxRank];
+  for (int k = 0; k < places.keys; ++k) key[k] = key_strides(places, indices[size_t(k)]);
+  bool of_place[kMaxRank] = {};  // axes of x whose elements are places of their own
+  int along[kMaxRank], positions = 0;
+  for (int i = 0; i < places.walk.rank; ++i) {
+    bool position = places.of[i] < 0 || places.walk[i] != d.shape[places.of[i]];
+    for (int k = 0; k < places.keys; ++k) position = position || key[k][i] != 0;
+    if (!position) continue;
+    along[positions++] = i;
+    if (places.of[i] >= 0) of_place[places.of[i]] = true;
+  }
+  for (int k = 0; k < places.keys && d.shape.rank; ++k) of_place[places.key_axis[k]] = true;
+  // A place is the ordinal of an element among those axes.
+  int64_t weight[kMaxRank] = {}, all = 1;
+  for (int a = d.shape.rank - 1; a >= 0; --a)
+    if (of_place[a]) weight[a] = all, all *= d.shape[a];
+  Shape shape;
+  Operand place{y.data, 1, {}}, from_src = Operand::of(src);
+  from_src.strides = {};
+  for (int j = 0; j < positions; ++j) {
+    const int i = along[j];
+    shape.push_back(places.walk[i]);
+    place.strides.push_back(places.of[i] < 0 ? 0 : weight[places.of[i]]);
+    from_src.strides.push_back(src.strides[i]);
+  }
+  Operand operands[1 + kMaxRank] = {place};
+  for (int k = 0; k < places.keys; ++k) {
+    const TensorView& list = indices[size_t(k)];
+    operands[1 + k] = {list.data, int(byte_size(d.index_dtype)), {}};
+    for (int j = 0; j < positions; ++j) operands[1 + k].strides.push_back(key[k][along[j]]);
+    p.key[k] = list.data, p.extent[k] = key_extent(d, places, k), p.add[k] = d.shape.rank ? weight[places.key_axis[k]] : 0;
+  }
+  p.s.n = shape.numel(), p.s.rows = all;
+  p.s.parts = p.s.n ? int((p.s.n + p.s.each - 1) / p.s.each) : 0;
+  p.positions = device::walk<1 + kMaxRank>(shape, operands, -1, 1);
+  p.keys = places.keys, p.i64 = d.index_dtype == DType::i64, p.negative = d.negative, p.clip = d.out_of_range == OutOfRange::clip;
+
+  q.s = p.s;
+  const Operand sources[] = {from_src};
+  q.positions = device::walk<1>(shape, sources, -1, 1);
+  Operand id{y.data, 1, {}}, column{y.data, 1, {}};
+  for (int a = 0; a < d.shape.rank; ++a) {
+    id.strides.push_back(weight[a]);
+    int64_t step = 0;
+    for (int i = 0; i < places.walk.rank; ++i)
+      if (places.of[i] == a && !of_place[a]) step = src.strides[i];
+    column.strides.push_back(step);
+  }
+  const Operand elements[] = {Operand::of(y), Operand::of(x), id, column};
+  q.walk = device::walk<4>(d.shape, elements, 0, 1);
+  q.x = x.data, q.src = src.data, q.y = y.data, q.alpha = alpha, q.self = self;
+  q.combine = reduce == ScatterKind::mean ? CombineCuda::mean : reduce == ScatterKind::amax ? CombineCuda::amax : reduce == ScatterKind::amin ? CombineCuda::amin : CombineCuda::add;
+  return device::queue(stream, kernel, [&] {
+    if (const int e = scatter_cuda_kernels.sort(p, stream.handle)) return e;
+    if (reduce == ScatterKind::replace) return scatter_cuda_kernels.replace[std::countr_zero(byte_size(d.dtype))](q, stream.handle);
+    return scatter_cuda_kernels.combine[d.dtype](q, stream.handle);
+  });
+}
+template <class Op> Status run_scatter(const Launch<Op>& l) {
+  const auto& a = l.args;
+  return combine(l.stream, Op::name, l.desc, lists(a.indices), a.x, a.src, a.y, l.desc.reduce, l.desc.include_self, l.desc.reduce == ScatterKind::add ? l.desc.alpha : 1, l.carver());
+}
+template <class Op> Status run_gradient(const Launch<Op>& l) {
+  return combine(l.stream, Op::name, l.desc, lists(l.args.indices), {}, l.args.dy, l.args.dx, ScatterKind::add, true, 1, l.carver());
+}
+template <class D> PrecisionGuarantee guarantee(const D& d) {
+  bool sums = true;
+  if constexpr (requires { d.reduce; }) sums = d.reduce == ScatterKind::add || d.reduce == ScatterKind::mean;
+  const DType t = sums ? accumulator(d.dtype) : d.dtype;
+  return {.math_precision = t, .accumulator = t, .batch_invariant = true, .same_on_cpu_and_cuda = true};
+}
+template <class Op> constexpr Kernel<Op> row(std::string_view name, ByDType<Launcher<Op>> launch) {
+  using D = typename Op::Descriptor;
+  return {.name = name, .device = DeviceKind::cuda, .min_arch = 80, .launch = launch, .guarantee = guarantee<D>, .refuse = refuse<D>,
+          .carve = [](const D& d, const void*, Carver& c) { (void)carve(d, c); }};
+}
+
+}  // namespace
+
+template <> std::span<const Kernel<Scatter>> cuda_kernels<Scatter>() {
+  static constexpr Kernel<Scatter> list[] = {row<Scatter>("scatter.cuda.sorted", launch_whole_bytes<Scatter>(run_scatter<Scatter>))};
+  return list;
+}
+template <> std::span<const Kernel<IndexPut>> cuda_kernels<IndexPut>() {
+  static constexpr Kernel<IndexPut> list[] = {row<IndexPut>("index_put.cuda.sorted", launch_whole_bytes<IndexPut>(run_scatter<IndexPut>))};
+  return list;
+}
+template <> std::span<const Kernel<GatherBackward>> cuda_kernels<GatherBackward>() {
+  static constexpr Kernel<GatherBackward> list[] = {row<GatherBackward>("gather_backward.cuda.sorted", launch_all<GatherBackward>(Floating{}, run_gradient<GatherBackward>))};
+  return list;
+}
+template <> std::span<const Kernel<IndexBackward>> cuda_kernels<IndexBackward>() {
+  static constexpr Kernel<IndexBackward> list[] = {row<IndexBackward>("index_backward.cuda.sorted", launch_all<IndexBackward>(Floating{}, run_gradient<IndexBackward>))};
+  return list;
+}
+
+}  // namespace baracuda
