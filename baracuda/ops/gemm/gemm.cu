@@ -3,8 +3,8 @@
 // f64); the tiles of a and b go through shared memory 16 deep, the next ones wait in registers while these are multiplied, so that
 // a value from shared memory serves kPer multiply-adds. Threads read along the axis that is dense. The floor is the multiply-add
 // rate; tensor cores would round or reorder. And the last step alone, bound by memory: each operand once.
+#include "baracuda/device/half.cuh"
 #include "baracuda/device/launch.cuh"
-#include "baracuda/math/element.hpp"
 #include "baracuda/ops/gemm/gemm_cuda.hpp"
 #include "baracuda/ops/gemm/gemm_math.hpp"
 
@@ -12,22 +12,15 @@ namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
-template <class A, class... Act> __device__ __forceinline__ A activated(int epilogue, A x, gemm::Acts<Act...>) {
-  using V = Pack<A, 1>;
+// f<Act>() for the epilogue's activation.
+template <class F, class... Act> __device__ __forceinline__ void with_epilogue(int epilogue, gemm::Acts<Act...>, F f) {
   int e = 0;
-  A y = x;
-  ((e++ == epilogue ? void(y = Act::act(V::of(x)).v) : void()), ...);
-  return y;
+  ((e++ == epilogue ? f.template operator()<Act>() : void()), ...);
 }
 // What p says is not there is not looked at.
-template <class T, class C, class P> __device__ __forceinline__ C finished(const P& p, bool has_sums, Acc<T> sums, C c, T bias) {
-  using A = Acc<T>;
-  using V = Pack<A, 1>;
-  const V y = gemm::combine(has_sums, p.beta != 0, p.bias != nullptr, V(p.alpha), V(p.beta), [&] { return V::of(sums); }, [&] { return load<1>(&c); },
-                            [&] { return load<1>(&bias); });
-  C out;
-  store<C, 1>(&out, V::of(activated<A>(p.epilogue, y.v, gemm::Epilogues{})));
-  return out;
+template <class T, class C, class P> __device__ __forceinline__ Pack<Acc<T>, 1> combined(const P& p, bool has_sums, Acc<T> sums, C c, T bias) {
+  using V = Pack<Acc<T>, 1>;
+  return gemm::combine(has_sums, p.beta != 0, p.bias != nullptr, V(p.alpha), V(p.beta), [&] { return V::of(sums); }, [&] { return value(c); }, [&] { return value(bias); });
 }
 
 constexpr int kThreads = 256, kDepth = 16, kSide = 16;  // a thread has every kSide-th group of kGroup rows and columns
@@ -46,17 +39,17 @@ template <class T> struct Loader {
   const T* p;
   int64_t outer, step, count;  // count: rows that exist
   bool along_k;
-  A value[G::kLoads];
+  A held[G::kLoads];
   __device__ int row(int i) const { return along_k ? int(threadIdx.x) / kDepth + i * (kThreads / kDepth) : int(threadIdx.x) % G::kEdge; }
   __device__ int k(int i) const { return along_k ? int(threadIdx.x) % kDepth : int(threadIdx.x) / G::kEdge + i * (kThreads / G::kEdge); }
   __device__ void fetch(int64_t k0, int64_t depth) {
 #pragma unroll
     for (int i = 0; i < G::kLoads; ++i)
-      value[i] = row(i) < count && k0 + k(i) < depth ? load<1>(p + row(i) * outer + (k0 + k(i)) * step).v : A(0);
+      held[i] = row(i) < count && k0 + k(i) < depth ? value(p[row(i) * outer + (k0 + k(i)) * step]).v : A(0);
   }
   __device__ void put(A* shared) const {
 #pragma unroll
-    for (int i = 0; i < G::kLoads; ++i) shared[k(i) * G::kPitch + row(i)] = value[i];
+    for (int i = 0; i < G::kLoads; ++i) shared[k(i) * G::kPitch + row(i)] = held[i];
   }
 };
 
@@ -117,7 +110,8 @@ template <class T, class C> __global__ void __launch_bounds__(kThreads) tile_ker
         const int64_t i = i0 + band * G::kBand + row, j = j0 + column;
         if (i >= p.m || j >= p.n) continue;
         C* const to = c + i * p.c_row + j * p.c_col;
-        *to = finished<T, C>(p, true, shared[row * G::kEdge + column], p.beta != 0 ? *to : C{}, bias ? bias[j * p.bias_col] : T{});
+        const V v = combined<T, C>(p, true, shared[row * G::kEdge + column], p.beta != 0 ? *to : C{}, bias ? bias[j * p.bias_col] : T{});
+        with_epilogue(p.epilogue, gemm::Epilogues{}, [&]<class Act>() { *to = element<C>(Act::act(v)); });
       }
       __syncthreads();
     }
@@ -141,8 +135,10 @@ template <int N, class T, class C> __device__ __forceinline__ void finish_unit(c
   if (p.sums) sums = fetch<N>(static_cast<const A*>(p.sums) + at[0], p.walk.spread[0]);
   if (p.beta != 0) c = fetch<N>(static_cast<const C*>(to), false);
   if (p.bias) bias = fetch<N>(static_cast<const T*>(p.bias) + at[2], p.walk.spread[2]);
+  with_epilogue(p.epilogue, gemm::Epilogues{}, [&]<class Act>() {
 #pragma unroll
-  for (int l = 0; l < N; ++l) c.lane[l] = finished<T, C>(p, p.sums != nullptr, sums.lane[l], c.lane[l], bias.lane[l]);
+    for (int l = 0; l < N; ++l) c.lane[l] = element<C>(Act::act(combined<T, C>(p, p.sums != nullptr, sums.lane[l], c.lane[l], bias.lane[l])));
+  });
   *reinterpret_cast<Lanes<C, N>*>(to) = c;
 }
 template <int N, class T, class C> __global__ void __launch_bounds__(kThreads) finish_kernel(const __grid_constant__ GemmCudaFinish p) {
@@ -164,7 +160,7 @@ template <class T, class C> int finish(const GemmCudaFinish& p, void* stream) {
   if (p.walk.threads() == 0) return 0;
   const unsigned blocks = device::blocks_for(p.walk.threads(), kThreads);
   if (p.walk.lanes == 1) return device::launch(finish_kernel<1, T, C>, blocks, kThreads, 0, stream, p);
-  return device::launch(finish_kernel<kGemmFinishLanes, T, C>, blocks, kThreads, 0, stream, p);
+  return device::launch(finish_kernel<gemm_finish_lanes(kDTypeOf<T>), T, C>, blocks, kThreads, 0, stream, p);
 }
 using TileRun = int (*)(const GemmCudaTile&, void*);
 using FinishRun = int (*)(const GemmCudaFinish&, void*);

@@ -35,7 +35,7 @@ Status finish(const Launch<Gemm>& l, const void* sums, const Strides& sums_strid
   bias.push_back(d.bias == GemmBias::row ? l.args.bias.strides[0] : 0);
   const void* const bias_data = d.bias == GemmBias::row ? l.args.bias.data : nullptr;
   const device::Operand operands[3] = {{sums, bytes_of(gemm_accumulator(d)), sums_strides}, device::Operand::of(l.args.c), {bias_data, bytes_of(d.dtype), bias}};
-  const GemmCudaFinish p{device::walk<3>(shape, operands, 1, kGemmFinishLanes), sums, l.args.c.data, bias_data, alpha, beta, int(d.epilogue)};
+  const GemmCudaFinish p{device::walk<3>(shape, operands, 1, gemm_finish_lanes(d.dtype)), sums, l.args.c.data, bias_data, alpha, beta, int(d.epilogue)};
   return device::queue(l.stream, "gemm.cuda: last step", [&] { return gemm_cuda_kernels.finish[wide(d)][d.dtype](p, l.stream.handle); });
 }
 Status run_tile(const Launch<Gemm>& l) {

@@ -27,7 +27,7 @@ struct GemmCudaFinish {
   double alpha, beta;
   int epilogue;
 };
-inline constexpr int kGemmFinishLanes = 4;
+constexpr int gemm_finish_lanes(DType t) { return byte_size(t) == 2 ? 8 : 4; }  // of the walk, by the dtype of a, b and bias
 struct GemmCudaKernels {
   // By whether c has the accumulator's type instead of the dtype, and the dtype of a, b and bias.
   ByDType<int (*)(const GemmCudaTile&, void* stream)> tile[2];
