@@ -3,22 +3,13 @@
 #include "baracuda/ops/gemm/gemm_rows.hpp"
 
 namespace baracuda {
-namespace {
-
-Shape matrix(const Shape& batch, int64_t rows, int64_t columns) {
-  Shape s = batch;
-  s.push_back(rows), s.push_back(columns);
-  return s;
-}
-
-}  // namespace
 
 Status Gemm::validate(const Descriptor& d) {
   BARACUDA_TRY(expect_shape(name, "batch", d.batch));
   if (d.batch.rank > kMaxRank - 2) return invalid(name, text("batch ", d.batch, " has ", d.batch.rank, " axes, at most ", kMaxRank - 2, " are allowed"));
   for (auto [field, extent] : {std::pair{"m", d.m}, {"n", d.n}, {"k", d.k}})
     if (extent < 0) return invalid(name, text(field, " is ", extent, ", it must not be negative"));
-  for (const Shape& s : {matrix(d.batch, d.m, d.k), matrix(d.batch, d.k, d.n), matrix(d.batch, d.m, d.n)})
+  for (const Shape& s : {gemm_matrix(d.batch, d.m, d.k), gemm_matrix(d.batch, d.k, d.n), gemm_matrix(d.batch, d.m, d.n)})
     if (!s.valid()) return invalid(name, text("a tensor of shape ", s, " has more elements than 63 bits can count"));
   if (!valid_enum(d.bias)) return invalid(name, text("bias ", int(d.bias), " is not a kind of bias"));
   if (!valid_enum(d.epilogue)) return invalid(name, text("epilogue ", int(d.epilogue), " is not an epilogue"));
@@ -30,9 +21,9 @@ Status Gemm::validate(const Descriptor& d) {
   return {};
 }
 Status Gemm::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY(expect(name, "a", a.a, d.dtype, d.trans_a ? matrix(d.batch, d.k, d.m) : matrix(d.batch, d.m, d.k)));
-  BARACUDA_TRY(expect(name, "b", a.b, d.dtype, d.trans_b ? matrix(d.batch, d.n, d.k) : matrix(d.batch, d.k, d.n)));
-  BARACUDA_TRY(expect(name, "c", a.c, d.out_dtype(), matrix(d.batch, d.m, d.n)));
+  BARACUDA_TRY(expect(name, "a", a.a, d.dtype, d.trans_a ? gemm_matrix(d.batch, d.k, d.m) : gemm_matrix(d.batch, d.m, d.k)));
+  BARACUDA_TRY(expect(name, "b", a.b, d.dtype, d.trans_b ? gemm_matrix(d.batch, d.n, d.k) : gemm_matrix(d.batch, d.k, d.n)));
+  BARACUDA_TRY(expect(name, "c", a.c, d.out_dtype(), gemm_matrix(d.batch, d.m, d.n)));
   if (d.bias == GemmBias::none) return a.bias.absent() ? Status() : invalid(name, "bias is given, but the descriptor says bias=none");
   if (a.bias.absent()) return invalid(name, "bias is missing, the descriptor says bias=row");
   return expect(name, "bias", a.bias, d.dtype, {d.n});

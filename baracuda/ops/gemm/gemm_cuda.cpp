@@ -28,14 +28,12 @@ int bytes_of(DType t) { return int(byte_size(t)); }
 // act(alpha sums + beta c + bias); sums null: none.
 Status finish(const Launch<Gemm>& l, const void* sums, const Strides& sums_strides, double alpha, double beta) {
   const D& d = l.desc;
-  Shape shape = d.batch;
-  shape.push_back(d.m), shape.push_back(d.n);
   Strides bias;
   for (int i = 0; i <= d.batch.rank; ++i) bias.push_back(0);
   bias.push_back(d.bias == GemmBias::row ? l.args.bias.strides[0] : 0);
   const void* const bias_data = d.bias == GemmBias::row ? l.args.bias.data : nullptr;
   const device::Operand operands[3] = {{sums, bytes_of(gemm_accumulator(d)), sums_strides}, device::Operand::of(l.args.c), {bias_data, bytes_of(d.dtype), bias}};
-  const GemmCudaFinish p{device::walk<3>(shape, operands, 1, gemm_finish_lanes(d.dtype)), sums, l.args.c.data, bias_data, alpha, beta, int(d.epilogue)};
+  const GemmCudaFinish p{device::walk<3>(gemm_matrix(d.batch, d.m, d.n), operands, 1, gemm_finish_lanes(d.dtype)), sums, l.args.c.data, bias_data, alpha, beta, int(d.epilogue)};
   return device::queue(l.stream, "gemm.cuda: last step", [&] { return gemm_cuda_kernels.finish[wide(d)][d.dtype](p, l.stream.handle); });
 }
 Status run_tile(const Launch<Gemm>& l) {
@@ -172,21 +170,13 @@ GemmProblem product_problem(const D& d, const Gemm::Args& args, After rest, void
   GemmProblem p = gemm_problem(d, args);
   const int r = d.batch.rank;
   strides[0] = leading(args.a.strides, r), strides[1] = leading(args.b.strides, r), strides[2] = leading(args.c.strides, r);
-  if (rest == After::from_sums) {
-    Shape all = d.batch;
-    all.push_back(d.m), all.push_back(d.n);
-    p.c = static_cast<char*>(sums), p.c_row = d.n, p.c_col = 1, strides[2] = leading(all.contiguous(), r);
-  }
+  if (rest == After::from_sums) p.c = static_cast<char*>(sums), p.c_row = d.n, p.c_col = 1, strides[2] = leading(gemm_matrix(d.batch, d.m, d.n).contiguous(), r);
   return p;
 }
 DType product_out(const D& d, After rest) { return rest == After::from_sums ? gemm_accumulator(d) : d.out_dtype(); }
 // Dense tensors on 256 bytes.
 Gemm::Args dense_args(const D& d) {
-  const auto view = [&](DType t, int64_t rows, int64_t columns) {
-    Shape s = d.batch;
-    s.push_back(rows), s.push_back(columns);
-    return TensorView::dense(nullptr, t, s);
-  };
+  const auto view = [&](DType t, int64_t rows, int64_t columns) { return TensorView::dense(nullptr, t, gemm_matrix(d.batch, rows, columns)); };
   return {d.trans_a ? view(d.dtype, d.k, d.m) : view(d.dtype, d.m, d.k), d.trans_b ? view(d.dtype, d.n, d.k) : view(d.dtype, d.k, d.n),
           view(d.out_dtype(), d.m, d.n), d.bias == GemmBias::row ? TensorView::dense(nullptr, d.dtype, {d.n}) : TensorView{}};
 }
@@ -236,9 +226,7 @@ Status run_library(const Launch<Gemm>& l) {
     BARACUDA_TRY(cublaslt::multiply(l.stream, a.product, *how, alpha, beta, {a.a + at[ia] * in, a.b + at[1 - ia] * in, a.c + at[2] * out, l.args.bias.data}, workspace));
   }
   if (s.rest == After::in_place) return finish(l, l.args.c.data, l.args.c.strides, 1, 0);
-  Shape all = d.batch;
-  all.push_back(d.m), all.push_back(d.n);
-  return s.rest == After::nothing ? Status() : finish(l, sums, all.contiguous(), d.alpha, d.beta);
+  return s.rest == After::nothing ? Status() : finish(l, sums, gemm_matrix(d.batch, d.m, d.n).contiguous(), d.alpha, d.beta);
 }
 
 template <bool kTf32, bool kOwn> PrecisionGuarantee guarantee(const D& d) {

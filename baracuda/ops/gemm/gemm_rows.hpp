@@ -20,6 +20,8 @@ struct GemmProblem {
   // The same product as c^T = op(b)^T op(a)^T.
   GemmProblem swapped() const { return {n, m, k, b, a, c, c_col, c_row, bias, bias_col, bias_row}; }
 };
+// The shape of an operand.
+inline Shape gemm_matrix(Shape batch, int64_t rows, int64_t columns) { return batch.push_back(rows), batch.push_back(columns), batch; }
 // Without the batch offset; at() adds it.
 GemmProblem gemm_problem(const GemmDescriptor& d, const Gemm::Args& args);
 GemmProblem gemm_at(GemmProblem p, const GemmDescriptor& d, const Gemm::Args& args, int64_t batch_index);
