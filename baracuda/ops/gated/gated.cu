@@ -1,6 +1,7 @@
 // y = act(gate) up; dgate = dy up act'(gate), dup = dy act(gate). Three and five streams of sizeof(T) bytes per element: the
 // floor is memory bandwidth. One map of device/map.cuh each.
 #include "baracuda/device/map.cuh"
+#include "baracuda/ops/elementwise/elementwise_brief.cuh"
 #include "baracuda/ops/gated/gated_cuda.hpp"
 #include "baracuda/ops/gated/gated_math.hpp"
 
@@ -26,7 +27,7 @@ template <class A> struct Backward {
 };
 template <template <class> class F, class A, class T> int launch(const GatedMap& g, void* stream) {
   using Fn = F<A>;
-  return device_map::map<Fn, T>(Fn{made<A>(g.alpha, g.limit)}, g.shape, g.operand, stream);
+  return device_map::map<Fn, T, T, device_map::Short<T>>(Fn{made<A>(g.alpha, g.limit)}, g.shape, g.operand, stream);
 }
 template <template <class> class F, class A> constexpr ByDType<GatedLaunch> by_dtype() {
   return device::floating<GatedLaunch>(launch<F, A, f16>, launch<F, A, bf16>, launch<F, A, float>, launch<F, A, double>);

@@ -7,7 +7,8 @@ namespace baracuda {
 namespace {
 
 PrecisionGuarantee guarantee(const GatedDescriptor& d) {
-  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true, .same_on_cpu_and_cuda = true};
+  return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true,
+          .same_on_cpu_and_cuda = accumulator(d.dtype) == d.dtype};
 }
 Status run_forward(const Launch<Gated>& l) {
   using device::Operand;
