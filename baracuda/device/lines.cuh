@@ -92,15 +92,6 @@ template <bool kColumns, int Y, int L, class S, class F> __device__ __forceinlin
     return a;
   }
 }
-// Terms 0 ... count - 1 (at most 32), that of lane `c` in a, joined in pairs of neighbours level by level; for the whole warp.
-template <class S, class F> __device__ __forceinline__ S pairs_in_warp(S a, int c, int count, F join) {
-#pragma unroll
-  for (int w = 1; w < 32; w *= 2) {
-    const S b = from_below(a, w);
-    if (c % (2 * w) == 0 && c + w < count) a = join(a, b);
-  }
-  return moved(a, [](auto v) { return __shfl_sync(0xffffffffu, v, 0); });
-}
 // Terms in memory, joined the same way by the `team` threads of x (1, or warps); for all of them. The memory is used up. Every
 // thread of the block calls with a count of the same size.
 inline constexpr int kTermsEach = 16, kMostTeam = 512;

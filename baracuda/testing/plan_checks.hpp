@@ -127,24 +127,6 @@ void check_repeat_bits(const typename Op::Descriptor& desc, const typename Op::A
   set_threads(before);
 }
 
-// The device under test and the CPU write the same bits; for plans whose guarantee says so.
-template <class Op> void check_same_bits_as_cpu(const typename Op::Descriptor& desc, const typename Op::Args& args, const PlanPreference& preference = {}) {
-  ASSERT_OK(run_plan<Op>(desc, args, preference));
-  std::map<std::string_view, std::vector<uint8_t>> got;
-  for_each_tensor<Op>([&](std::string_view n, auto member, Role role) {
-    if (!written(role) || (args.*member).absent()) return;
-    got[n] = bytes_of(args.*member);
-    put_bytes(args.*member, std::vector<uint8_t>(got[n].size(), 0xff));
-  });
-  const auto plan = Plan<Op>::select(Stream::cpu(), desc, preference);
-  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
-  GuardedWorkspace workspace(plan->workspace_size());
-  ASSERT_OK(plan->run(Stream::cpu(), workspace.get(), args));
-  for_each_tensor<Op>([&](std::string_view n, auto member, Role) {
-    if (got.count(n)) EXPECT_TRUE(bytes_of(args.*member) == got[n]) << Op::name << " " << n << ": other bits than on the CPU; " << describe(desc);
-  });
-}
-
 // The refusals that every op owes for a valid case: a workspace one byte short and one misaligned, each required
 // tensor missing, each tensor misaligned, of another dtype, of another shape, on another device, and each output with
 // a zero stride. Nothing may be written by a refused run. `flexible` names arguments whose dtype or shape is free.
