@@ -45,6 +45,30 @@ template <class U, int K> __global__ void __launch_bounds__(kBlock) gather_kerne
     static_cast<U*>(p.y)[at[0]] = inside ? static_cast<const U*>(p.x)[from] : none;
   }
 }
+// Four neighbours of y and their indices at once.
+template <class U> __global__ void __launch_bounds__(kBlock) gather_apart_kernel(const __grid_constant__ GatherCuda<1> p) {
+  struct alignas(kIndexApart * sizeof(U) < 16 ? kIndexApart * sizeof(U) : 16) Four { U lane[kIndexApart]; };
+  const U none = element_of<U>(p.none);
+  const int step = p.walk.spread[1] ? 0 : 1;
+  for (int64_t i = int64_t(blockIdx.x) * kBlock + threadIdx.x; i < p.walk.units; i += int64_t(gridDim.x) * kBlock) {
+    int64_t at[3], index[kIndexApart];
+    p.walk.offsets(i, at);
+    if (p.i64) {
+      const longlong2 *wide = reinterpret_cast<const longlong2*>(static_cast<const int64_t*>(p.key[0]) + at[2]), low = wide[0], high = wide[1];
+      index[0] = low.x, index[1] = low.y, index[2] = high.x, index[3] = high.y;
+    } else {
+      const int4 four = *reinterpret_cast<const int4*>(static_cast<const int32_t*>(p.key[0]) + at[2]);
+      index[0] = four.x, index[1] = four.y, index[2] = four.z, index[3] = four.w;
+    }
+    Four y;
+#pragma unroll
+    for (int j = 0; j < kIndexApart; ++j) {
+      const int64_t place = indexing::place_of(index[j], p.extent[0], p.negative, p.clip);
+      y.lane[j] = place >= 0 && place < p.extent[0] ? static_cast<const U*>(p.x)[at[1] + j * step + place * p.add[0]] : none;
+    }
+    *reinterpret_cast<Four*>(static_cast<U*>(p.y) + at[0]) = y;
+  }
+}
 __device__ __forceinline__ int64_t hot_class(const OneHotCuda& p, int64_t at) {
   return indexing::place_of(index_at(p.indices, p.i64, at), p.classes, p.negative, p.clip);
 }
@@ -58,10 +82,11 @@ template <class U> __global__ void __launch_bounds__(kBlock) one_hot_kernel(cons
 
 // Vectors: the last axis of the walk is a row, of one index.
 template <class P> struct Rows { P p; Teams teams; };
-template <class P> Rows<P> rows_of(const P& p) {
+template <class P> Rows<P> rows_of(const P& p, int each) {
   const int64_t units = p.walk.extent[p.walk.rank - 1];
-  return {p, Teams::of(units ? p.walk.units / units : 0, units, kTogether)};
+  return {p, Teams::of(units ? p.walk.units / units : 0, units, each)};
 }
+template <int K> inline constexpr int kUnits = K == 1 ? kTogether : 2;  // many keys take registers
 template <class U, int K> __global__ void __launch_bounds__(kBlock, 2) gather_rows_kernel(const __grid_constant__ Rows<GatherCuda<K>> q) {
   using Unit = Vector<U, 16 / int(sizeof(U))>;
   struct Row { const Unit* from; Unit* to; };
@@ -69,18 +94,18 @@ template <class U, int K> __global__ void __launch_bounds__(kBlock, 2) gather_ro
   Unit none;
 #pragma unroll
   for (auto& lane : none.lane) lane = element_of<U>(p.none);
-  device_teams::for_rows<kTogether>(q.teams, [&](int64_t row) {
+  device_teams::for_rows<kUnits<K>>(q.teams, [&](int64_t row) {
     int64_t at[2 + K], from;
     p.walk.offsets(row * q.teams.units, at);
     const bool inside = lead(p, at, from);
     return Row{inside ? reinterpret_cast<const Unit*>(static_cast<const U*>(p.x) + from) : nullptr, reinterpret_cast<Unit*>(static_cast<U*>(p.y) + at[0])};
   }, [&](const Row& row, int64_t u) {
-    Unit c[kTogether];
+    Unit c[kUnits<K>];
 #pragma unroll
-    for (int k = 0; k < kTogether; ++k)
+    for (int k = 0; k < kUnits<K>; ++k)
       if (u + (k << q.teams.log) < q.teams.units) c[k] = row.from ? row.from[u + (k << q.teams.log)] : none;
 #pragma unroll
-    for (int k = 0; k < kTogether; ++k)
+    for (int k = 0; k < kUnits<K>; ++k)
       if (u + (k << q.teams.log) < q.teams.units) row.to[u + (k << q.teams.log)] = c[k];
   });
 }
@@ -106,13 +131,15 @@ template <class U> __global__ void __launch_bounds__(kBlock) one_hot_rows_kernel
   });
 }
 template <class U, int K> int gather(const GatherCuda<K>& p, void* stream) {
+  if constexpr (K == 1)
+    if (p.apart) return device::launch(gather_apart_kernel<U>, device::blocks_for(p.walk.units, kBlock), kBlock, 0, stream, p);
   if (p.walk.lanes == 1) return device::launch(gather_kernel<U, K>, device::blocks_for(p.walk.units, kBlock), kBlock, 0, stream, p);
-  const auto q = rows_of(p);
-  return device::launch(gather_rows_kernel<U, K>, q.teams.grid(kTogether), kBlock, 0, stream, q);
+  const auto q = rows_of(p, kUnits<K>);
+  return device::launch(gather_rows_kernel<U, K>, q.teams.grid(kUnits<K>), kBlock, 0, stream, q);
 }
 template <class U> int one_hot(const OneHotCuda& p, void* stream) {
   if (p.walk.lanes == 1) return device::launch(one_hot_kernel<U>, device::blocks_for(p.walk.units, kBlock), kBlock, 0, stream, p);
-  const auto q = rows_of(p);
+  const auto q = rows_of(p, kTogether);
   return device::launch(one_hot_rows_kernel<U>, q.teams.grid(kTogether), kBlock, 0, stream, q);
 }
 constexpr IndexCudaKernels kKernels = {

@@ -39,6 +39,11 @@ template <int K, class D> GatherCuda<K> gather_of(const D& d, const IndexPlaces&
     for (int k = 0; k < places.keys; ++k) same = same && p.walk.spread[2 + k];
     if (!same) p.walk = device::walk<2 + K>(places.walk, operands, 0, 1);
   }
+  if (K == 1 && p.walk.lanes == 1) {  // neighbours of places of their own
+    const device::Walk<2 + K> four = device::walk<2 + K>(places.walk, operands, 0, kIndexApart);
+    p.apart = four.lanes > 1 && four.rest == 0 && !four.spread[0] && !four.spread[2];
+    if (p.apart) p.walk = four;
+  }
   const Bytes16 none = missing(d.dtype);
   p.x = x.data, p.y = y.data, p.keys = places.keys, p.i64 = d.index_dtype == DType::i64, p.negative = d.negative, p.clip = d.out_of_range == OutOfRange::clip;
   p.none[0] = none.a, p.none[1] = none.b;

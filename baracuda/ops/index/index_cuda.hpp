@@ -4,6 +4,7 @@
 
 namespace baracuda {
 
+inline constexpr int kIndexApart = 4;
 template <int K> struct GatherCuda {
   device::Walk<2 + K> walk;       // y, x without the indexed axes, keys; vectors only where keys are the same along the last axis
   const void *x, *key[K];         // keys from `keys` on are null
@@ -11,6 +12,7 @@ template <int K> struct GatherCuda {
   int64_t extent[K], add[K];      // of each key: places, what a step adds to the place in x
   int keys;
   bool i64, negative, clip;
+  bool apart;                     // a unit is kIndexApart elements that have indices of their own
   uint64_t none[2];               // the bits of an element that no index names
 };
 struct OneHotCuda {

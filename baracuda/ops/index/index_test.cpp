@@ -455,31 +455,6 @@ TEST(Index, ExpandedIndicesAndLongColumns) {
     check_repeat_bits<GatherBackward>({.dtype = t, .shape = {97}, .indices = {n}, .out_of_range = careful()}, {Tensor::normal(t, {n}, 5), random_indices(DType::i64, {n}, 4, 0, 97), dx}, {}, 1);
   }
 }
-TEST(Index, SameBitsOnCpuAndCuda) {
-  if (!on_cuda()) GTEST_SKIP() << "compares CUDA with the CPU";
-  auto on_cpu = []<class Op>(const typename Op::Descriptor& d, const typename Op::Args& a) {
-    const auto plan = Plan<Op>::select(Stream::cpu(), d);
-    GuardedWorkspace workspace(plan->workspace_size());
-    ASSERT_OK(plan->run(Stream::cpu(), workspace.get(), a));
-  };
-  for (DType t : kFloats)
-    for (ScatterKind reduce : kKinds)
-      for (bool self : {true, false}) {
-        const ScatterDescriptor line{.dtype = t, .shape = {97}, .indices = {9000}, .reduce = reduce, .include_self = self, .out_of_range = OutOfRange::fill};
-        const Tensor at = random_indices(DType::i64, {9000}, 4, -1, 98), from = Tensor::normal(t, {9000}, 5), start = Tensor::normal(t, {97}, 6);
-        Tensor here(t, {97}), there(t, {97});
-        ASSERT_OK(run_plan<Scatter>(line, {start, at, from, there}));
-        on_cpu.template operator()<Scatter>(line, {start, at, from, here});
-        EXPECT_TRUE(here.same_bits(there)) << describe(line);
-        const IndexPutDescriptor rows{.dtype = t, .shape = {7, 33, 5}, .axes = {1}, .indices = {400}, .reduce = reduce, .include_self = self, .out_of_range = OutOfRange::clip};
-        const Tensor list = random_indices(DType::i64, {400}, 4, -1, 40), src = Tensor::normal(t, {7, 400, 5}, 5), x = Tensor::normal(t, {7, 33, 5}, 6);
-        const std::vector<TensorView> lists = {list};
-        Tensor y_here(t, {7, 33, 5}), y_there(t, {7, 33, 5});
-        ASSERT_OK(run_plan<IndexPut>(rows, {x, lists, src, y_there}));
-        on_cpu.template operator()<IndexPut>(rows, {x, lists, src, y_here});
-        EXPECT_TRUE(y_here.same_bits(y_there)) << describe(rows);
-      }
-}
 TEST(Index, RankZero) {  // one place, along axis 0
   if (on_cuda()) GTEST_SKIP() << "gradients of writes have no CUDA rows";
   const Tensor x(DType::f32, {}, {3.5}), at(DType::i64, {}, {0}), beyond(DType::i64, {}, {1}), src(DType::f32, {}, {2});

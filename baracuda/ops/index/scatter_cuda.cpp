@@ -105,7 +105,7 @@ template <class D> PrecisionGuarantee guarantee(const D& d) {
   bool sums = true;
   if constexpr (requires { d.reduce; }) sums = d.reduce == ScatterKind::add || d.reduce == ScatterKind::mean;
   const DType t = sums ? accumulator(d.dtype) : d.dtype;
-  return {.math_precision = t, .accumulator = t, .batch_invariant = true, .same_on_cpu_and_cuda = true};
+  return {.math_precision = t, .accumulator = t, .batch_invariant = true};
 }
 template <class Op> constexpr Kernel<Op> row(std::string_view name, ByDType<Launcher<Op>> launch) {
   using D = typename Op::Descriptor;
