@@ -28,12 +28,10 @@ def fields(op, n):
         "rms_norm": (dict(dtype=b, shape=shape), dict(x=(t, b, 0), weight=((WIDTH,), b, 0), y=(t, b, 1))),
         "layer_norm": (dict(dtype=b, shape=shape), dict(x=(t, b, 0), weight=((WIDTH,), b, 0), bias=((WIDTH,), b, 0), y=(t, b, 1))),
         "softmax": (dict(dtype=b, shape=shape), dict(x=(t, b, 0), y=(t, b, 1))),
-        "scan": (dict(kind="cumsum", dtype=b, shape=shape, axis=1), dict(x=(t, b, 0), y=(t, b, 1))),
-        "reduce": (dict(kind="sum", dtype=b, shape=shape, axes="1"), dict(x=(t, b, 0), y=((n,), b, 1))),
     }[op]
 
 
-OPS = ("gated", "unary", "binary", "cast", "copy", "rms_norm", "layer_norm", "softmax", "scan", "reduce")
+OPS = ("gated", "unary", "binary", "cast", "copy", "rms_norm", "layer_norm", "softmax")
 
 
 def main():

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # on_gpu.sh [OUT]: everything that is checked on a machine with a GPU. Builds both halves for the card at hand, runs the families'
-# tests on it (each run captured in a graph besides), again under compute-sanitizer, and the timing table beside torch.
+# tests on it (each run captured in a graph besides), again under compute-sanitizer, tensors beyond 2^31
+# elements, and the timing table beside torch. Tests copy their tensors to the card and back for every run, so that all takes most of an hour.
 # OUT: folder for logs and JSON (build/gpu). FAMILIES, TESTS, SANITIZED name less.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +10,10 @@ mkdir -p "$out"
 out=$(realpath "$out")
 build=build/gpu-build
 FAMILIES=${FAMILIES:-}
-TESTS=${TESTS:-gated_test norm_test random_test elementwise_test complex_test copy_test creation_test}
+TESTS=${TESTS:-cuda_half_test cuda_streams_test gated_test norm_test layer_norm_test softmax_test random_test cross_entropy_test \
+  fused_linear_cross_entropy_test gemm_test attention_test position_test embedding_test optim_test index_test elementwise_test complex_test \
+  copy_test creation_test guarantee_audit_test golden_test}
+SANITIZED=${SANITIZED:-gated_test norm_test layer_norm_test softmax_test random_test cross_entropy_test attention_test position_test optim_test}
 arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
 [ "$arch" = 90 ] && arch=90a
 start=$SECONDS
@@ -26,7 +30,7 @@ export BARACUDA_CUDA_LIBRARY=$PWD/$build/baracuda/libbaracuda_cuda.so
 
 step "tests on the card, each run captured in a graph besides"
 for test in $TESTS; do
-  BARACUDA_TEST_DEVICE=cuda BARACUDA_TEST_CAPTURE=1 timeout 300 "$(find "$build" -name "$test" -type f -perm -u+x | head -1)" --gtest_brief=1 >"$out/$test.log" 2>&1
+  BARACUDA_TEST_DEVICE=cuda BARACUDA_TEST_CAPTURE=1 timeout 900 "$(find "$build" -name "$test" -type f -perm -u+x | head -1)" --gtest_brief=1 >"$out/$test.log" 2>&1
   code=$?
   printf '%-24s %s\n' "$test" "$( [ $code = 0 ] && grep -E '^\[  PASSED' "$out/$test.log" || echo "FAILED ($code): $(grep -cE '^\[  FAILED' "$out/$test.log") lines")"
   [ $code = 0 ] || { bad=1; grep -E 'Failure|error|: other|rror:' -A4 "$out/$test.log" | head -40; }
@@ -34,7 +38,7 @@ done
 
 step "compute-sanitizer"
 for tool in memcheck racecheck initcheck synccheck; do
-  for test in ${SANITIZED:-$TESTS}; do
+  for test in $SANITIZED; do
     BARACUDA_TEST_DEVICE=cuda timeout 400 compute-sanitizer --tool $tool --error-exitcode 9 "$(find "$build" -name "$test" -type f -perm -u+x | head -1)" --gtest_brief=1 \
       --gtest_filter="${SANITIZER_FILTER:-*Values*:*Odd*:*Strides*:*Backward*}" >"$out/$tool-$test.log" 2>&1
     code=$?
@@ -42,6 +46,9 @@ for tool in memcheck racecheck initcheck synccheck; do
     [ $code = 9 ] && bad=1
   done
 done
+
+step "tensors of more than 2^31 elements"
+python3 tools/gpu_large.py "$build/baracuda/libbaracuda.so" || bad=1
 
 step "times"
 python3 tools/gpu_bench.py "$build/baracuda/libbaracuda.so" --out "$out" || bad=1
