@@ -1,7 +1,7 @@
-"""The command line on a device.  device_test.py BARACUDA TEXT [HALF]
+"""The command line on a device.  device_test.py BARACUDA TEXT [HALF [CASE...]]
 
 HALF is a CUDA half to load; one with "host" in its name runs the CPU's plans, so that every result has the CPU's bits. Without it
-the device is a GPU: results are near the CPU's, and the same bits again and again. Standard library only; exit code 77 where there is
+(or with "") the device is a GPU: results are near the CPU's, and the same bits again and again. Standard library only; exit code 77 where there is
 no device.
 """
 import json
@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 BARACUDA, TEXT = sys.argv[1:3]
-HALF = sys.argv[3] if len(sys.argv) > 3 else None
-EXACT = bool(HALF) and "host" in os.path.basename(HALF)
+HALF = sys.argv[3] if len(sys.argv) > 3 else ""
+EXACT = "host" in os.path.basename(HALF)
 if HALF:
     os.environ["BARACUDA_CUDA_LIBRARY"] = HALF
 SMALL = "--layers 2 --width 64 --heads 4 --kv-heads 2 --hidden 96 --context 64 --batch 3 --warmup 3 --lr 0.01 --svg".split() + [""]
@@ -149,10 +149,11 @@ def main():
         print("no device: skipped:", there.stderr.strip())
         sys.exit(77)
     failed = 0
-    for name, case in [(n.removeprefix("case_"), f) for n, f in globals().items() if n.startswith("case_")]:
+    cases = {n.removeprefix("case_"): f for n, f in globals().items() if n.startswith("case_")}
+    for name in sys.argv[4:] or cases:
         with tempfile.TemporaryDirectory(prefix="baracuda_device_") as d:
             try:
-                case(d)
+                cases[name](d)
                 print("ok    ", name, flush=True)
             except Exception as e:  # one case that fails must not hide the others
                 failed += 1
