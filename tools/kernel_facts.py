@@ -36,7 +36,7 @@ def facts(library):
     for line in output(tool, "--dump-elf", library).splitlines():
         # index offset size entsize align type flags link info name
         part = line.split()
-        if len(part) > 4 and part[-1].startswith(".text."):
+        if "PROGBITS" in part and part[-1].startswith(".text."):
             name = part[-1][len(".text."):]
             if name in found:
                 found[name][3] = int(part[2], 16)
