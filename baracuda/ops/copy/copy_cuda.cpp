@@ -31,7 +31,7 @@ Status run_fill(const Launch<Fill>& l) {
   return device::queue(l.stream, "fill.cuda.map", [&] { return fill_on_device(l.desc.shape, Operand::of(l.args.y), bits.a, bits.b, l.stream.handle); });
 }
 PrecisionGuarantee guarantee_scaled(const CastScaledDescriptor&) {
-  return {.math_precision = DType::f32, .accumulator = DType::f32, .same_on_cpu_and_cuda = true};  // amax is of all rows
+  return {.math_precision = DType::f32, .accumulator = DType::f32};  // amax is of all rows
 }
 using Scalable = decltype(join(TypeList<f16, bf16, float>{}, Float8{}));
 
