@@ -1,8 +1,8 @@
 #pragma once
 // A value for results that are rounded to f16 or bf16: f32 with the processor's short functions (ex2, rcp, within 2^-22) where Pack
 // has polynomials that are right to an ulp of f32. Formulas over V take it as it is. Error of the functions here, relative: exp
-// 2^-22 + 2^-25 |x|, sigmoid 2^-20 + 2^-25 |x|, tanh 2^-20, quotients 2^-22: far below the last bit of either dtype, so that all but one
-// result in some hundreds has the bits of Pack. The same bits on every architecture are not promised.
+// 2^-22 + 2^-25 |x|, sigmoid 2^-20 + 2^-25 |x|, tanh 2^-20, quotients 2^-22: far below the last bit of either dtype, so that most
+// results have the bits of Pack. The same bits on every architecture are not promised.
 #include "baracuda/device/map.cuh"
 #include "baracuda/math/vmath.hpp"
 
