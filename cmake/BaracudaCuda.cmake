@@ -5,6 +5,7 @@ include_guard()
 
 set(BARACUDA_CUDA_ARCHITECTURES "80-real;86-real;89-real;90a-real;90-virtual" CACHE STRING
   "Architectures of the CUDA half as CMAKE_CUDA_ARCHITECTURES names them")
+option(BARACUDA_CUDA_LINE_INFO "Source lines in the CUDA kernels, for profilers and sanitizers; the library grows fivefold" OFF)
 set(BARACUDA_WITH_CUDA OFF)
 if(NOT BARACUDA_CUDA STREQUAL "OFF")
   find_program(BARACUDA_NVCC nvcc PATHS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
@@ -64,7 +65,7 @@ function(baracuda_cuda_library)
   # -fmad=false: an fma stands in the formula or it does not happen, as on the CPU.
   target_compile_options(baracuda_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fwrapv -Wall -Wextra $<$<BOOL:${BARACUDA_WERROR}>:-Werror> -Wno-missing-field-initializers -Wno-unknown-pragmas>
-    $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false -lineinfo --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off,-fwrapv $<$<BOOL:${BARACUDA_WERROR}>:-Werror=all-warnings>>)
+    $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false $<$<BOOL:${BARACUDA_CUDA_LINE_INFO}>:-lineinfo> --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off,-fwrapv $<$<BOOL:${BARACUDA_WERROR}>:-Werror=all-warnings>>)
   target_link_libraries(baracuda_cuda PRIVATE baracuda_static CUDA::cudart_static)
   target_link_options(baracuda_cuda PRIVATE LINKER:--no-undefined LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda_half.version)
   set_property(TARGET baracuda_cuda APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/cuda_half.version)
