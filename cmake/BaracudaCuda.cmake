@@ -5,7 +5,8 @@ include_guard()
 
 set(BARACUDA_CUDA_ARCHITECTURES "80-real;86-real;89-real;90a-real;90-virtual" CACHE STRING
   "Architectures of the CUDA half as CMAKE_CUDA_ARCHITECTURES names them")
-option(BARACUDA_CUDA_LINE_INFO "Source lines in the CUDA kernels, for profilers and sanitizers; the library grows fivefold" OFF)
+option(BARACUDA_CUDA_LINE_INFO "Source lines in the CUDA kernels, for profilers and sanitizers; the library doubles in size" OFF)
+option(BARACUDA_CUDA_STATIC "Install baracuda::cuda_static too: the CUDA half to link in, for programs that load nothing" OFF)
 set(BARACUDA_WITH_CUDA OFF)
 if(NOT BARACUDA_CUDA STREQUAL "OFF")
   find_program(BARACUDA_NVCC nvcc PATHS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
@@ -53,22 +54,37 @@ function(baracuda_cuda_library)
   endforeach()
   set(device ${PROJECT_SOURCE_DIR}/baracuda/device)
   configure_file(${device}/rows.cpp.in ${PROJECT_BINARY_DIR}/generated/cuda_rows.cpp @ONLY)
-  add_library(baracuda_cuda SHARED ${device}/runtime.cpp ${device}/probe.cu ${PROJECT_BINARY_DIR}/generated/cuda_rows.cpp ${BARACUDA_CUDA_SOURCES})
-  set_target_properties(baracuda_cuda PROPERTIES OUTPUT_NAME baracuda_cuda VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
-    CUDA_RUNTIME_LIBRARY Static)
+  add_library(baracuda_cuda_objects OBJECT ${device}/runtime.cpp ${device}/probe.cu ${PROJECT_BINARY_DIR}/generated/cuda_rows.cpp ${BARACUDA_CUDA_SOURCES})
   string(REGEX REPLACE "-real" "" built_for "${CMAKE_CUDA_ARCHITECTURES}")
   string(REGEX REPLACE "([0-9a]+)-virtual" "ptx-\\1" built_for "${built_for}")
   list(JOIN built_for " " built_for)
-  target_compile_definitions(baracuda_cuda PRIVATE "BARACUDA_CUDA_BUILT_FOR=\"${built_for}\"")
-  target_include_directories(baracuda_cuda PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+  target_compile_definitions(baracuda_cuda_objects PRIVATE "BARACUDA_CUDA_BUILT_FOR=\"${built_for}\"")
+  target_include_directories(baracuda_cuda_objects PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+  target_compile_features(baracuda_cuda_objects PRIVATE cxx_std_20)
   # -fmad=false: an fma stands in the formula or it does not happen, as on the CPU.
-  target_compile_options(baracuda_cuda PRIVATE
+  target_compile_options(baracuda_cuda_objects PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fwrapv -Wall -Wextra $<$<BOOL:${BARACUDA_WERROR}>:-Werror> -Wno-missing-field-initializers -Wno-unknown-pragmas>
     $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false $<$<BOOL:${BARACUDA_CUDA_LINE_INFO}>:-lineinfo> --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off,-fwrapv $<$<BOOL:${BARACUDA_WERROR}>:-Werror=all-warnings>>)
+  target_link_libraries(baracuda_cuda_objects PRIVATE CUDA::cudart_static)
+  set_target_properties(baracuda_cuda_objects PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
+    CUDA_RUNTIME_LIBRARY Static)
+
+  add_library(baracuda_cuda SHARED $<TARGET_OBJECTS:baracuda_cuda_objects>)
+  set_target_properties(baracuda_cuda PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    LINKER_LANGUAGE CXX)
   target_link_libraries(baracuda_cuda PRIVATE baracuda_static CUDA::cudart_static)
   target_link_options(baracuda_cuda PRIVATE LINKER:--no-undefined LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda_half.version)
   set_property(TARGET baracuda_cuda APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/cuda_half.version)
   # Beside the library that looks for it in its own folder.
   set_target_properties(baracuda_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY $<TARGET_FILE_DIR:baracuda_shared>)
+
+  # For a program that loads nothing: both halves linked in.
+  add_library(baracuda_cuda_static STATIC $<TARGET_OBJECTS:baracuda_cuda_objects>)
+  set_target_properties(baracuda_cuda_static PROPERTIES EXPORT_NAME cuda_static LINKER_LANGUAGE CXX)
+  if(NOT BARACUDA_CUDA_STATIC)
+    set_target_properties(baracuda_cuda_static PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+  target_link_libraries(baracuda_cuda_static PUBLIC baracuda_static PRIVATE CUDA::cudart_static)
+  target_link_options(baracuda_cuda_static INTERFACE LINKER:--undefined=baracuda_cuda_half)
+  add_library(baracuda::cuda_static ALIAS baracuda_cuda_static)
 endfunction()

@@ -1,4 +1,5 @@
-# Headers, both libraries, and a relocatable package: find_package(baracuda) gives baracuda::baracuda and baracuda::static.
+# Headers, both libraries, and a relocatable package: find_package(baracuda) gives baracuda::baracuda and baracuda::static
+# (and baracuda::cuda_static with BARACUDA_CUDA_STATIC).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -19,6 +20,9 @@ install(TARGETS baracuda_shared baracuda_static EXPORT baracuda
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(TARGET baracuda_cuda)  # beside the library, which looks for it there
   install(TARGETS baracuda_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  if(BARACUDA_CUDA_STATIC)
+    install(TARGETS baracuda_cuda_static EXPORT baracuda ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
 endif()
 if(TARGET baracuda_cli)
   install(TARGETS baracuda_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -6,6 +6,9 @@
 #include "baracuda/core/text.hpp"
 #include "baracuda_version.hpp"
 
+// Defined where the half is linked in: in a program with baracuda::cuda_static, and in the half itself, whose plans may hold plans.
+extern "C" __attribute__((weak)) const baracuda::CudaHalf* baracuda_cuda_half();
+
 namespace baracuda {
 
 const char* version() { return BARACUDA_VERSION; }
@@ -48,12 +51,8 @@ Result<const CudaHalf*> search() {
 }
 }  // namespace
 
-namespace {
-const CudaHalf* adopted = nullptr;
-}  // namespace
-void adopt_cuda_half(const CudaHalf* half) { adopted = half; }
 Result<const CudaHalf*> cuda_half() {
-  static const Result<const CudaHalf*> half = adopted ? Result<const CudaHalf*>(adopted) : search();
+  static const Result<const CudaHalf*> half = baracuda_cuda_half ? Result<const CudaHalf*>(baracuda_cuda_half()) : search();
   return half;
 }
 CudaRows cuda_rows(std::string_view op) {

@@ -2,8 +2,8 @@
 // The CUDA half is a library of its own, loaded when a CUDA stream is first asked for. It exports one function,
 // `baracuda_cuda_half`, that returns this table. Both halves must come from one build: the ids are compared.
 //
-// Search order: $BARACUDA_CUDA_LIBRARY (a file); the folder of this library; the loader's own path. The name is
-// libbaracuda_cuda.so.<major>.<minor>.
+// Search order: the half that is linked into this program (baracuda::cuda_static); $BARACUDA_CUDA_LIBRARY (a file); the
+// folder of this library; the loader's own path. The name is libbaracuda_cuda.so.<major>.<minor>.
 #include <span>
 #include "baracuda/core/device.hpp"
 
@@ -36,8 +36,6 @@ using CudaHalfEntry = const CudaHalf* (*)();
 Result<const CudaHalf*> cuda_half();
 // Loads a file and checks its id; used by cuda_half() and by tests.
 Result<const CudaHalf*> load_cuda_half(const std::string& file);
-// For the CUDA half itself, whose plans may hold plans: it is the half that its own copy of this code knows.
-void adopt_cuda_half(const CudaHalf* half);
 // Rows for one op; empty without a CUDA half.
 CudaRows cuda_rows(std::string_view op);
 

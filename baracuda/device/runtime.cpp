@@ -145,6 +145,5 @@ extern "C" __attribute__((visibility("default"))) const baracuda::CudaHalf* bara
   using namespace baracuda;
   static const CudaHalf half{BARACUDA_BUILD_ID, device::rows(), BARACUDA_CUDA_BUILT_FOR, device::open_device, device::allocate, device::deallocate,
                              device::copy, device::wait, device::make_stream, device::drop_stream, device::capture, device::replay, device::drop_graph};
-  adopt_cuda_half(&half);
   return &half;
 }
