@@ -132,6 +132,7 @@ using namespace quantize_detail;
 Status validate_static(std::string_view op, const QuantizeDescriptor& d) {
   BARACUDA_TRY(validate_layout(op, d));
   const int64_t lo = least_code(d), hi = greatest_code(d);
+  if (!std::isfinite(d.grad_factor)) return invalid(op, text("grad_factor ", d.grad_factor, " is not finite"));
   if (d.zero_point < lo || d.zero_point > hi) return invalid(op, text("zero_point ", d.zero_point, " is not a code in [", lo, ", ", hi, "]"));
   if (!d.scale) return {};
   if (d.by != QuantizeBy::tensor) return invalid(op, text("scale ", *d.scale, " is for by = tensor, not for ", enum_name(d.by)));
@@ -191,6 +192,16 @@ double* take_partial(const QuantizeDescriptor& d, Carver& c) {
   return c.take<double>("partial sums", broadcast_partials(map_shape(d), scales_view(d, v).shape));
 }
 void carve_backward(const QuantizeDescriptor& d, const void*, Carver& c) { take_partial(d, c); }
+void multiply(const TensorView& v, double factor, int threads) {
+  if (factor == 1) return;
+  const Strided<1> w = walk_of<1>(v.shape, {&v.strides});
+  const auto all = [&]<class A>(A* p) {
+    for_each_piece(w, threads, [&](const int64_t (&at)[1], int64_t, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) p[at[0] + i * w.inner_stride(0)] *= A(factor);
+    });
+  };
+  v.dtype == DType::f64 ? all(v.as<double>()) : all(v.as<float>());
+}
 template <class Op> Status run_backward(const Launch<Op>& l, const ByDType<QuantizeLoops>& loops, const ByDType<MapRun>& terms, DType x_dtype) {
   const QuantizeDescriptor& d = l.desc;
   const auto& a = l.args;
@@ -201,7 +212,10 @@ template <class Op> Status run_backward(const Launch<Op>& l, const ByDType<Quant
   const MapOperand in[] = {MapOperand::of(values_view(d, a.dy)), values(d, a.x, x_dtype), host.scale(d, a.scale), host.zero(d, a.zero_point)};
   const TensorView* sums[] = {&a.dscale, &a.dzero_point};
   for (int k = 0; k < 2; ++k)  // before dx, which may be dy or x
-    if (!sums[k]->absent()) sum_broadcast(map_shape(d), in, k, 0, scales_view(d, *sums[k]), terms[d.dtype], p.of, partial, l.threads);
+    if (!sums[k]->absent()) {
+      sum_broadcast(map_shape(d), in, k, 0, scales_view(d, *sums[k]), terms[d.dtype], p.of, partial, l.threads);
+      multiply(*sums[k], d.grad_factor, l.threads);
+    }
   if (a.dx.absent()) return {};
   const MapOperand out = MapOperand::of(values_view(d, a.dx));
   const MapOperand without_x[] = {in[0], in[2], in[3]};

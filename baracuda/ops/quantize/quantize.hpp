@@ -35,6 +35,7 @@ struct QuantizeDescriptor {
   std::optional<double> scale;
   int64_t zero_point = 0;
   std::optional<int64_t> qmin, qmax;
+  double grad_factor = 1;
   static constexpr auto fields() {
     using D = QuantizeDescriptor;
     return std::tuple(field("dtype", &D::dtype, "of values and gradients"), field("shape", &D::shape, "of values and codes"),
@@ -42,7 +43,8 @@ struct QuantizeDescriptor {
                       field("axis", &D::axis, "of channels; negative counts from the end"), field("group_size", &D::group_size, "by group; divides the last extent"),
                       field("scale", &D::scale, "by tensor: known now, instead of the argument"),
                       field("zero_point", &D::zero_point, "a code; for every scale, unless the argument is given"),
-                      field("qmin", &D::qmin, "least code, that of qdtype unless given"), field("qmax", &D::qmax, "greatest code, likewise"));
+                      field("qmin", &D::qmin, "least code, that of qdtype unless given"), field("qmax", &D::qmax, "greatest code, likewise"),
+                      field("grad_factor", &D::grad_factor, "of dscale and dzero_point"));
   }
 };
 
@@ -100,7 +102,8 @@ using FakeQuantizePlan = Plan<FakeQuantize>;
 
 // Gradients. The rounding counts as the identity and the clamp as itself: r = rint(x / scale) + zero_point passes where
 // qmin <= r <= qmax, both bounds included. dscale and dzero_point, each optional, are sums over what shares a scale, of scale's dtype
-// and shape, added in f64 in a fixed order. A NaN in x counts as a constant.
+// and shape, added in f64 in a fixed order, rounded, and times grad_factor (1 / sqrt(elements qmax) makes a step size learn: Esser et al.), which is
+// finite. A NaN in x counts as a constant.
 //   quantize        dx = dy / scale, inside            dscale = sum -dy x / scale^2, inside         dzero_point = sum dy, inside
 //   dequantize      dx = dy scale                      dscale = sum dy (x - zero_point)             dzero_point = sum -dy scale
 //   fake_quantize   dx = dy, inside                    dscale = sum dy (r - zero_point - x / scale) inside, dy (qmin - zero_point) below,

@@ -236,6 +236,29 @@ TEST(Quantize, case_ste_boundary) {
   const double inverse = float(1 / float(0.1));
   EXPECT_EQ(dx.values(), (Values{0, inverse, inverse, inverse, inverse, 0, 0}));
 }
+// As torch's _fake_quantize_learnable_per_tensor_affine and per_channel_affine, whose zero point the caller rounds.
+TEST(Quantize, GradientsTimesAFactor) {
+  for (DType t : kDTypesHere)
+    for (QuantizeBy by : kWays) {
+      const QuantizeDescriptor one{t, {6, 5, 24}, DType::i8, by, 1, 8, {}, 0, -8, 7};
+      QuantizeDescriptor d = one;
+      d.grad_factor = 1 / std::sqrt(720.0 * 7);
+      const Shape scales = scales_of(d);
+      const DType wide = accumulator(t);
+      const Tensor x = Tensor::normal(t, d.shape, 1, 0, 2), dy = Tensor::normal(t, d.shape, 2), s = Tensor::uniform(wide, scales, 3, 0.1, 0.5);
+      const Tensor z = Tensor::integers(DType::i32, scales, 4, -8, 8);
+      Tensor dx(t, d.shape), dx1(t, d.shape), ds(wide, scales, scales.rank ? Layout::reversed : Layout::dense), dz(wide, scales), ds1(wide, scales), dz1(wide, scales);
+      ASSERT_OK(run_plan<FakeQuantizeBackward>(one, {dy, x, s, z, dx1, ds1, dz1}));
+      ASSERT_OK(run_plan<FakeQuantizeBackward>(d, {dy, x, s, z, dx, ds, dz}));
+      EXPECT_TRUE(dx.same_bits(dx1));
+      for (int64_t i = 0; i < ds.numel(); ++i) {
+        const double f = t == DType::f64 ? d.grad_factor : double(float(d.grad_factor));
+        EXPECT_EQ(ds.at(i), rounded(wide, ds1.at(i) * f));
+        EXPECT_EQ(dz.at(i), rounded(wide, dz1.at(i) * f));
+      }
+    }
+  expect_refused(FakeQuantizeBackwardPlan::select(Stream::cpu(), {.shape = {2}, .grad_factor = NAN}).status(), Code::invalid_problem, {"grad_factor nan"});
+}
 TEST(Quantize, case_quant_channel_axis) {  // equals the slices by tensor
   const Shape shape{2, 3, 5};
   for (Layout layout : {Layout::dense, Layout::transposed})
