@@ -6,7 +6,8 @@ F = torch.nn.functional
 LARGE = (8192, 4096)
 UNARY = {
     "neg": (torch.neg, torch.neg), "exp": (torch.exp, torch.exp), "relu": (F.relu, F.relu), "tanh": (torch.tanh, torch.tanh), "sigmoid": (torch.sigmoid, torch.sigmoid),
-    "gelu": (F.gelu, F.gelu), "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"),) * 2, "silu": (F.silu, F.silu)}
+    "gelu": (F.gelu, F.gelu), "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"),) * 2, "silu": (F.silu, F.silu),
+    "mish": (F.mish, F.mish), "softplus": (F.softplus, F.softplus), "elu": (F.elu, F.elu), "erf": (torch.erf, torch.erf), "expm1": (torch.expm1, torch.expm1)}
 BINARY = {"add": torch.add, "mul": torch.mul, "maximum": torch.maximum, "lt": torch.lt}
 
 
@@ -17,6 +18,16 @@ def unary(kind, shape):
         x = normal(*shape, dtype=dtype)
         y = torch.empty_like(x)
         return dict(op="unary", fields=dict(kind=kind, dtype=dtype, shape=shape), args=dict(x=x, y=y), out=dict(y=f(x.double())), bytes=2 * x.nbytes, torch=lambda: theirs(x))
+    return make
+
+
+def shifted(kind, n):
+    """Of all elements but the first."""
+    f, theirs = UNARY[kind]
+
+    def make(dtype):
+        x, y = normal(n, dtype=dtype)[1:], torch.empty(n, dtype=dtype, device=DEVICE)[1:]
+        return dict(op="unary", fields=dict(kind=kind, dtype=dtype, shape=(n - 1,)), args=dict(x=x, y=y), out=dict(y=f(x.double())), bytes=2 * x.nbytes, torch=lambda: theirs(x))
     return make
 
 
@@ -69,10 +80,16 @@ def bias_gradient(rows, n):
 
 for _kind in ("neg", "exp", "gelu", "silu"):
     case("elementwise", _kind, HALVES_AND_F32)(unary(_kind, LARGE))
-for _kind in ("relu", "tanh", "sigmoid", "gelu_tanh"):
+for _kind in ("relu", "tanh", "sigmoid", "gelu_tanh", "mish", "softplus", "elu", "erf", "expm1"):
     case("elementwise", _kind, (torch.bfloat16,))(unary(_kind, LARGE))
+for _kind in ("gelu", "silu"):
+    case("elementwise", f"{_kind} 64M", (torch.bfloat16, torch.float16))(unary(_kind, (8192, 8192)))
 case("elementwise", "gelu_backward", HALVES_AND_F32)(unary_backward("gelu", torch.ops.aten.gelu_backward, LARGE))
 case("elementwise", "silu_backward", HALVES_AND_F32)(unary_backward("silu", torch.ops.aten.silu_backward, LARGE))
+case("elementwise", "gelu_tanh_backward", (torch.bfloat16,))(unary_backward("gelu_tanh", lambda dy, x: torch.ops.aten.gelu_backward(dy, x, approximate="tanh"), LARGE))
+case("elementwise", "mish_backward", (torch.bfloat16,))(unary_backward("mish", torch.ops.aten.mish_backward, LARGE))
+case("elementwise", "gelu of a view, an element on", (torch.bfloat16, torch.float32))(shifted("gelu", LARGE[0] * LARGE[1] + 1))
+case("elementwise", "gelu 8191 x 8193", (torch.bfloat16,))(unary("gelu", (8191, 8193)))
 case("elementwise", "exp 1 MiB", (torch.bfloat16, torch.float32))(lambda dtype: unary("exp", ((1 << 20) // dtype.itemsize,))(dtype))
 for _kind in ("add", "mul"):
     case("elementwise", _kind, HALVES_AND_F32)(binary(_kind, LARGE, LARGE))
@@ -80,7 +97,7 @@ for _kind in ("maximum", "lt"):
     case("elementwise", _kind, (torch.float32,))(binary(_kind, LARGE, LARGE))
 case("elementwise", "add a row", (torch.bfloat16, torch.float32))(binary("add", LARGE, (LARGE[1],)))
 case("elementwise", "add a column", (torch.bfloat16, torch.float32))(binary("add", LARGE, (LARGE[0], 1)))
-case("elementwise", "add odd rows", (torch.bfloat16,))(binary("add", (8191, 4097), (4097,)))
+case("elementwise", "add odd rows", (torch.bfloat16, torch.float32))(binary("add", (8191, 4097), (4097,)))
 case("elementwise", "gradient of a row of add", HALVES_AND_F32)(bias_gradient(*LARGE))
 case("elementwise", "gradient of a row of mul", (torch.bfloat16, torch.float32))(mul_backward(LARGE, (LARGE[1],), ("db",)))
 case("elementwise", "gradient of a column of mul", (torch.bfloat16, torch.float32))(mul_backward(LARGE, (LARGE[0], 1), ("db",)))

@@ -31,6 +31,16 @@ template <class C> struct Lane<Pack<C, 1>> {
   template <class E> static __device__ __forceinline__ E as(A a) { return element<E>(a); }
 };
 
+template <> struct Lane<Pack<brief, 1>> {
+  using A = Pack<brief, 1>;
+  using Exact = Lane<Pack<float, 1>>;
+  static __device__ __forceinline__ A zero() { return 0; }
+  template <class E> static __device__ __forceinline__ A of(E e) { return A::of(Exact::of(e).v); }
+  template <class E> static __device__ __forceinline__ E as(A a) { return Exact::template as<E>(Pack<float, 1>::of(a.v)); }
+};
+// The values of functions that are computed briefly where results are halves.
+template <class T> using Short = Pack<std::conditional_t<kIsHalf<T>, brief, Acc<T>>, 1>;
+
 template <class F, class T, class O, int k> struct StoredAs { using Type = std::conditional_t<(k < F::in), T, O>; };
 template <class F, class T, class O, int k> requires requires { typename F::template Stored<k>; } struct StoredAs<F, T, O, k> { using Type = typename F::template Stored<k>; };
 template <class F, class T, class O, int k> using Stored = typename StoredAs<F, T, O, k>::Type;

@@ -41,8 +41,8 @@ const bool registered = [] {
     if (isa() < s.isa) continue;
     add<float>(std::string(s.name) + "/f32/", *s.table);
     add<double>(std::string(s.name) + "/f64/", *s.table);
-#define BARACUDA_FAST(f) benchmark::RegisterBenchmark((std::string(s.name) + "/f32/" #f).c_str(), measure<float>, s.table->fast.f, -4, 4)->UseRealTime();
-    BARACUDA_MATH_FAST(BARACUDA_FAST)
+#define BARACUDA_OF_BRIEF(f) benchmark::RegisterBenchmark((std::string(s.name) + "/brief/" #f).c_str(), measure<float>, s.table->brief.f, 0.01, 4)->UseRealTime();
+    BARACUDA_MATH_BRIEF(BARACUDA_OF_BRIEF)
   }
   return true;
 }();

@@ -1,5 +1,5 @@
 #pragma once
-// For tests and benchmarks: every function of vmath and fast over arrays, and the conversions of element.hpp, as each
+// For tests and benchmarks: every function of vmath and brief over arrays, and the conversions of element.hpp, as each
 // instruction set computes them.
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 #define BARACUDA_MATH_UNARY(X)                                                                                   \
   X(exp) X(expm1) X(exp2) X(log) X(log1p) X(log2) X(log10) X(tanh) X(sigmoid) X(erf) X(sin) X(cos) X(sqrt)       \
   X(round_even) X(trunc) X(floor) X(ceil) X(abs)
-#define BARACUDA_MATH_FAST(X) X(exp_bf16) X(exp_f16) X(exp2_bf16) X(exp2_f16) X(sigmoid_bf16) X(sigmoid_f16)
+#define BARACUDA_MATH_BRIEF(X) X(exp) X(expm1) X(exp2) X(log) X(log1p) X(log2) X(log10) X(tanh) X(sigmoid) X(erf) X(sinh) X(cosh)
 
 namespace baracuda {
 
@@ -23,10 +23,10 @@ template <class T> struct MathFunctions {
 struct MathTable {
   MathFunctions<float> f32;
   MathFunctions<double> f64;
-  struct Fast {
+  struct OfBrief {
     using Unary = MathFunctions<float>::Unary;
-    BARACUDA_MATH_FAST(BARACUDA_MEMBER)
-  } fast;
+    BARACUDA_MATH_BRIEF(BARACUDA_MEMBER)
+  } brief;
 #undef BARACUDA_MEMBER
   void (*widen_f16)(const f16* x, float* y, int64_t n);
   void (*widen_bf16)(const bf16* x, float* y, int64_t n);

@@ -1,4 +1,4 @@
-#include "baracuda/math/fast.hpp"
+#include "baracuda/math/brief.hpp"
 #include "baracuda/math/math_table.hpp"
 #include "baracuda/math/twice.hpp"
 #include "baracuda/math/value_types_math.hpp"
@@ -30,6 +30,8 @@ template <class From, class To> void convert_all(const From* x, To* y, int64_t n
   if (i < n) store_tail<To, N>(y + i, load_tail<N>(x + i, int(n - i)), int(n - i));
 }
 #define BARACUDA_UNARY(name) [](const T* x, T* y, int64_t n) { map(x, y, n, [](auto v) { return name(v); }); },
+#define BARACUDA_OF_BRIEF(name) \
+  [](const T* x, T* y, int64_t n) { map(x, y, n, []<int N>(Pack<T, N> v) { return Pack<T, N>::of(name(Brief<N>::of(v.v)).v); }); },
 #define BARACUDA_BINARY(name) \
   [](const T* a, const T* b, T* y, int64_t n) { map2(a, b, y, n, [](auto u, auto v) { return name(u, v); }); }
 template <class T> constexpr MathFunctions<T> functions() {
@@ -53,7 +55,7 @@ using T = float;
 
 extern const MathTable math_table = {functions<float>(),
                                      functions<double>(),
-                                     {BARACUDA_MATH_FAST(BARACUDA_UNARY)},
+                                     {BARACUDA_MATH_BRIEF(BARACUDA_OF_BRIEF)},
                                      convert_all<f16, float>,
                                      convert_all<bf16, float>,
                                      convert_all<float, f16>,

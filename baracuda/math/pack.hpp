@@ -2,7 +2,8 @@
 // Pack<T, N>: N lanes of float or double and the few operations that formulas are made of. N = 1 is a CUDA thread or
 // the portable CPU path, kLanes<T> a full vector register; other N > 1 work and are compiled to several registers.
 // Each operation is one IEEE operation per lane and is never contracted (-ffp-contract=off, -fmad=false), so a lane's
-// bits depend neither on N nor on the device. NaN payloads are not part of that promise.
+// bits depend neither on N nor on the device, quotients of brief lanes aside. NaN payloads are not part of that
+// promise.
 #include <cstdint>
 #include <type_traits>
 
@@ -19,21 +20,31 @@
 
 namespace baracuda::inline BARACUDA_ISA {
 
-template <class T, int N> struct RawOf { typedef T Type __attribute__((vector_size(sizeof(T) * N))); };
-template <class T> struct RawOf<T, 1> { using Type = T; };
+// In place of float: lanes of float whose functions are good for results in f16 or bf16 alone (math/brief.hpp).
+struct brief { float v; };
+template <class T> struct ScalarOf { using Type = T; };
+template <> struct ScalarOf<brief> { using Type = float; };
+template <class T, int N> struct RawOf { typedef typename ScalarOf<T>::Type Type __attribute__((vector_size(sizeof(T) * N))); };
+template <class T> struct RawOf<T, 1> { using Type = typename ScalarOf<T>::Type; };
 template <class T, int N> using Raw = typename RawOf<T, N>::Type;
 // Lanes of a full register for a computing type (float, double).
 template <class T> inline constexpr int kLanes = BARACUDA_VECTOR_BYTES ? BARACUDA_VECTOR_BYTES / int(sizeof(T)) : 1;
 
 inline constexpr double kInf = __builtin_inf(), kNaN = __builtin_nan("");
+// An instruction of a GPU with an f32 result; on the host the expression.
+#if defined(__CUDA_ARCH__)
+#define BARACUDA_INSTRUCTION(expression, instruction, ...) [&] { float r_; asm(instruction : "=f"(r_) : __VA_ARGS__); return r_; }()
+#else
+#define BARACUDA_INSTRUCTION(expression, instruction, ...) (expression)
+#endif
 
 template <class T, int N> struct Pack {
-  using Scalar = T;
+  using Scalar = typename ScalarOf<T>::Type;
   using Int = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
   using Bits = Raw<Int, N>;                             // a lane's bits as a signed integer
   using Mask = std::conditional_t<N == 1, bool, Bits>;  // combine with & and |, negate with mask_not
   static constexpr int kWidth = N;
-  static constexpr bool kF32 = sizeof(T) == 4;
+  static constexpr bool kF32 = sizeof(T) == 4, kBrief = std::is_same_v<T, brief>;
   static constexpr bool kVector = N > 1 && N * sizeof(T) == BARACUDA_VECTOR_BYTES;
   static constexpr bool kWide = N > 1 && BARACUDA_VECTOR_BYTES && N * sizeof(T) > BARACUDA_VECTOR_BYTES;
   static constexpr int kMantissa = kF32 ? 23 : 52, kBias = kF32 ? 127 : 1023;
@@ -41,17 +52,20 @@ template <class T, int N> struct Pack {
   Raw<T, N> v;
 
   Pack() = default;
-  BARACUDA_HD Pack(double c) : v(T(c) - Raw<T, N>{}) {}  // a constant: rounded to T and spread over the lanes
+  BARACUDA_HD Pack(double c) : v(Scalar(c) - Raw<T, N>{}) {}  // a constant: rounded to T and spread over the lanes
   BARACUDA_HD static Pack of(Raw<T, N> raw) { Pack p; p.v = raw; return p; }
   BARACUDA_HD static Pack from_bits(Bits b) { return of(__builtin_bit_cast(Raw<T, N>, b)); }
   BARACUDA_HD friend Bits bits(Pack a) { return __builtin_bit_cast(Bits, a.v); }
-  BARACUDA_HD T lane(int i) const { if constexpr (N == 1) return v; else return v[i]; }
-  BARACUDA_HD void set_lane(int i, T value) { if constexpr (N == 1) v = value; else v[i] = value; }
+  BARACUDA_HD Scalar lane(int i) const { if constexpr (N == 1) return v; else return v[i]; }
+  BARACUDA_HD void set_lane(int i, Scalar value) { if constexpr (N == 1) v = value; else v[i] = value; }
 
   BARACUDA_HD friend Pack operator+(Pack a, Pack b) { return of(a.v + b.v); }
   BARACUDA_HD friend Pack operator-(Pack a, Pack b) { return of(a.v - b.v); }
   BARACUDA_HD friend Pack operator*(Pack a, Pack b) { return of(a.v * b.v); }
-  BARACUDA_HD friend Pack operator/(Pack a, Pack b) { return of(a.v / b.v); }
+  BARACUDA_HD friend Pack operator/(Pack a, Pack b) {  // brief, on a GPU: within 2 ulp
+    if constexpr (kBrief && N == 1) return of(BARACUDA_INSTRUCTION(a.v / b.v, "div.full.f32 %0, %1, %2;", "f"(a.v), "f"(b.v)));
+    else return of(a.v / b.v);
+  }
   BARACUDA_HD friend Pack operator-(Pack a) { return of(-a.v); }
   BARACUDA_HD Pack& operator+=(Pack b) { v = v + b.v; return *this; }
   BARACUDA_HD Pack& operator-=(Pack b) { v = v - b.v; return *this; }

@@ -102,6 +102,7 @@ template <class V> BARACUDA_HD V tanh(V x) {
   const TwoWords<V> y = tanh_parts(abs(x));
   return copysign(y.hi + y.lo, x);
 }
+template <class V> BARACUDA_HD V inverse(V x) { return 1 / x; }
 template <class V> BARACUDA_HD V sigmoid(V x) {
   const V t = exp(-abs(x));
   return where(x < 0, t, V(1)) / (1 + t);

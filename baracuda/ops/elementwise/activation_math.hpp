@@ -24,14 +24,14 @@ template <> struct Unary<UnaryKind::gelu> : Sloped<Unary<UnaryKind::gelu>> {  //
 template <> struct Unary<UnaryKind::gelu_tanh> : Sloped<Unary<UnaryKind::gelu_tanh>> {  // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2 u))
   template <class V> BARACUDA_HD V fwd(V x) const { return times_sigmoid(x, 40, [](V z) { return exp_minus_gelu_argument(z); }); }
   template <class V> BARACUDA_HD V slope(V x) const {
-    const V z = clamp(abs(x), 0, 40), t = times(V(1), exp_minus_gelu_argument(z)), d = 1 / (1 + t);
+    const V z = clamp(abs(x), 0, 40), t = times(V(1), exp_minus_gelu_argument(z)), d = inverse(1 + t);
     const V part = z * (t * d * d) * (2 * kSqrt2_Pi * fma(3 * kCubic * z, z, V(1)));
     return where(x < 0, t * d - part, d + part);
   }
 };
 // The slope of x sigmoid(u), u = alpha x, for z = |x| and t = exp(-alpha z).
 template <class V> BARACUDA_HD V swish_slope(V x, V u, V t) {
-  const V d = 1 / (1 + t), part = u * (t * d * d);
+  const V d = inverse(1 + t), part = u * (t * d * d);
   return where(x < 0, t * d - part, d + part);
 }
 template <> struct Unary<UnaryKind::silu> : Sloped<Unary<UnaryKind::silu>> {

@@ -42,7 +42,8 @@ Operand operand(const TensorView& v, const Shape& shape) {
 }
 template <class D> PrecisionGuarantee guarantee_forward(const D& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true,
-          .same_on_cpu_and_cuda = !is_complex(d.dtype)};  // beside a NaN some signs are open
+          .same_on_cpu_and_cuda = !is_complex(d.dtype)  // beside a NaN some signs are open
+              && !(cuda_entry(d.kind, d.dtype).brief_halves && accumulator(d.dtype) != d.dtype)};
 }
 template <class D> PrecisionGuarantee guarantee_backward(const D& d) {
   PrecisionGuarantee g = guarantee_forward(d);

@@ -23,6 +23,7 @@ struct ElementwiseSumLaunch {
 struct ElementwiseCudaEntry {
   ByDType<ElementwiseLaunch> forward, backward;
   ByDType<ElementwiseSumLaunch> sum;  // of a broadcast operand's gradient; null for kinds of one operand
+  bool brief_halves = false;           // halves by math/brief.hpp, so not with the CPU's bits
 };
 // In the order of the lists of elementwise_kinds.hpp.
 extern const ElementwiseCudaEntry unary_arithmetic_cuda[], unary_function_cuda[], unary_activation_cuda[], unary_special_cuda[], unary_logic_cuda[];

@@ -1,4 +1,5 @@
-// The family on another device beside the CPU: every kind in every dtype, on random bits, gives the same bits.
+// The family on another device beside the CPU: every kind in every dtype, on random bits, gives the same bits where the guarantee says so,
+// else, of halves, the same within their last place.
 #include "baracuda/ops/elementwise/elementwise.hpp"
 #include <gtest/gtest.h>
 #include "baracuda/testing/plan_checks.hpp"
@@ -44,6 +45,27 @@ void expect_same(const Data& a, const Data& b, const std::string& what) {
   }
   EXPECT_EQ(bad, 0) << what;
 }
+// Of kinds that are computed briefly: within a place of the last digit, few off by one; of gradients within the error of the
+// slope besides, which is a part of `scale` (dy, or nothing).
+void expect_close(const Data& a, const Data& b, const Data* scale, const std::string& what) {
+  int bad = 0, off = 0;
+  const size_t size = byte_size(a.dtype), n = a.memory.size() / size;
+  for (size_t i = 0; i < n; ++i) {
+    const double u = read_element(a.dtype, &a.memory[i * size]), v = read_element(b.dtype, &b.memory[i * size]);
+    if (u == v || (u != u && v != v)) continue;
+    const double least = smallest_subnormal(a.dtype), place = std::max(least, 2 * unit_roundoff(a.dtype) * std::max(std::fabs(u), std::fabs(v)));
+    const double more = scale ? 0x1p-15 * std::fabs(read_element(a.dtype, &scale->memory[i * size])) : 0;
+    ++off;
+    if (!(std::fabs(u - v) <= 1.01 * place + more) && ++bad == 1) ADD_FAILURE() << what << ": number " << i << " is " << v << " there, " << u << " on the CPU";
+  }
+  EXPECT_EQ(bad, 0) << what;
+  EXPECT_LE(off, int(n / 50)) << what;
+  ::testing::Test::RecordProperty("off_" + what, off);
+}
+template <class Op> bool claims_same_bits(const typename Op::Descriptor& d) {
+  const auto plan = Plan<Op>::select(test_stream(), d);
+  return !plan.ok() || plan->precision_guarantee().same_on_cpu_and_cuda;
+}
 template <class Op> void run_both(const typename Op::Descriptor& d, const typename Op::Args& here, const typename Op::Args& there) {
   const auto cpu = Plan<Op>::select(Stream::cpu(), d);
   ASSERT_TRUE(cpu.ok()) << cpu.status().to_string();
@@ -66,11 +88,15 @@ TEST(OnDevice, UnaryGivesTheCpusBits) {
       const DType r = result_dtype(k, t);
       Data x(t, n, uint64_t(i)), y(r, n, 1), y2(r, n, 2);
       run_both<Unary>({k, t, x.shape}, {x.view(), y.view()}, {x.view(), y2.view()});
-      expect_same(y, y2, what);
+      const bool same = claims_same_bits<Unary>({k, t, x.shape});
+      EXPECT_TRUE(same || t == DType::f16 || t == DType::bf16 || is_complex(t)) << what;
+      if (same || is_complex(t)) expect_same(y, y2, what);
+      else expect_close(y, y2, nullptr, what);
       if (!has_gradient(k, t)) continue;
       Data dy(r, n, 3), dx(t, n, 4), dx2(t, n, 5);
       run_both<UnaryBackward>({k, t, x.shape}, {dy.view(), x.view(), y.view(), dx.view()}, {dy.view(), x.view(), y.view(), dx2.view()});
-      expect_same(dx, dx2, what + " backward");
+      if (same || is_complex(t)) expect_same(dx, dx2, what + " backward");
+      else expect_close(dx, dx2, &dy, what + " backward");
     }
 }
 TEST(OnDevice, BinaryGivesTheCpusBits) {

@@ -5,6 +5,7 @@
 #define __builtin_ctzll(x) (63 - __builtin_clzll((x) & (0 - (x))))  // which devices lack
 #include "baracuda/device/map_sum.cuh"
 #include "baracuda/ops/elementwise/complex_streams_math.hpp"
+#include "baracuda/ops/elementwise/elementwise_brief.hpp"
 #include "baracuda/ops/elementwise/elementwise_cuda.hpp"
 #include "baracuda/ops/elementwise/integer_math.hpp"
 
@@ -95,12 +96,15 @@ template <class Op, bool long_ = false> constexpr ElementwiseCudaEntry entry() {
   constexpr bool roll = long_ && !Op::predicate && !(requires { requires Op::piecewise; });
   using F = Built<Forward<Op>, roll>;
   ElementwiseCudaEntry e;
+  e.brief_halves = kBriefHalves<Op>;
   auto fill = [&]<class... T>(TypeList<T...>, auto loop) { ((e.forward[kDTypeOf<T>] = loop(TypeList<T>{})), ...); };
   auto integers = []<class T>(TypeList<T>) {
     using S = typename Served<Op, T>::Type;
     return map_launch<F, S, std::conditional_t<Op::predicate, bool, S>, Int<S>>();
   };
   if constexpr (requires(f16 x) { Op::next(x, x); }) fill(Floating{}, []<class T>(TypeList<T>) { return map_launch<Next<Op, T>, T, T, device_map::Moved<T>>(); });
+  else if constexpr (kBriefHalves<Op>)
+    fill(Floating{}, []<class T>(TypeList<T>) { return map_launch<Built<Forward<Op>, roll && !kIsHalf<T>>, T, T, device_map::Short<T>>(); });
   else if constexpr ((Op::types & kFloats) != 0)
     fill(Floating{}, []<class T>(TypeList<T>) { return map_launch<F, T, std::conditional_t<Op::predicate, bool, T>, Pack<Acc<T>, 1>>(); });
   if constexpr ((Op::types & kIntegers) != 0) fill(Integers{}, integers);
@@ -108,7 +112,8 @@ template <class Op, bool long_ = false> constexpr ElementwiseCudaEntry entry() {
   if constexpr (kDifferentiable<Op, Pack<float, 1>>) {
     using B = Built<Backward<Op>, roll, kSummedOften<Op>>;
     auto gradients = [&]<class... T>(TypeList<T...>) {
-      ((e.backward[kDTypeOf<T>] = map_launch<B, T, T, Pack<Acc<T>, 1>>()), ...);
+      if constexpr (kBriefHalves<Op>) ((e.backward[kDTypeOf<T>] = map_launch<Built<Backward<Op>, roll && !kIsHalf<T>>, T, T, device_map::Short<T>>()), ...);
+      else ((e.backward[kDTypeOf<T>] = map_launch<B, T, T, Pack<Acc<T>, 1>>()), ...);
       if constexpr (Op::inputs > 1) ((e.sum[kDTypeOf<T>] = sum_launch<B, T, T, Pack<Acc<T>, 1>>()), ...);
     };
     gradients(Floating{});

@@ -1,7 +1,7 @@
 // y = act(gate) up; dgate = dy up act'(gate), dup = dy act(gate). Three and five streams of sizeof(T) bytes per element: the
 // floor is memory bandwidth. One map of device/map.cuh each.
 #include "baracuda/device/map.cuh"
-#include "baracuda/ops/elementwise/elementwise_brief.cuh"
+#include "baracuda/ops/elementwise/elementwise_brief.hpp"
 #include "baracuda/ops/gated/gated_cuda.hpp"
 #include "baracuda/ops/gated/gated_math.hpp"
 
