@@ -88,6 +88,26 @@ def lax_case(case):
             "kwargs": {k: value_of(v) for k, v in case["params"].items() if not v.startswith("<function")}, "out": case["out"]}
 
 
+def has_tensor(value):
+    if isinstance(value, dict):
+        return "t" in value or "tensor" in value or any(has_tensor(v) for v in value.values())
+    return isinstance(value, list) and any(has_tensor(v) for v in value)
+
+
+def takes_tensors(cases):
+    return any(has_tensor([c["input"], c["args"], c["kwargs"]]) for c in cases)
+
+
+def with_keywords(case, makes):
+    """What stands in front and is no tensor, as keyword: input of an operator that makes tensors, or input0, input1, ... of a list of tensors."""
+    first = case["input"]
+    listed = isinstance(first, dict) and "list" in first and has_tensor(first)
+    if first is None or not (listed or makes):
+        return case
+    kwargs = {f"input{i}": v for i, v in enumerate(first["list"])} if listed else {"input": first}
+    return {**case, "input": None, "kwargs": {**kwargs, **case["kwargs"]}}
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
@@ -96,6 +116,7 @@ def main():
     families = sys.argv[2:] or sorted(f.stem for f in to.glob("*.ops"))
     with gzip.open(folder / "opinfo_errors.json.gz") as f:
         errors = json.load(f)
+    makers = set()
     for family in families:
         names = (to / f"{family}.ops").read_text().split()
         if len(names) != len(set(names)):
@@ -109,10 +130,11 @@ def main():
                 source = f"PyTorch {samples.json['torch']} operator samples"
                 have = {k: v["cases"] for k, v in samples.json["ops"].items()}
             wanted = [n for n in names if n.startswith("lax.") == (kind == "lax")]
+            makers |= {n for n in wanted if n in have and not takes_tensors(have[n])}
             missing = [n for n in wanted if n not in have]
             if missing and kind != "bf16":  # some operators have no bf16 samples
                 sys.exit(f"{stem} lacks {' '.join(missing)}")
-            ops = {n: [samples.renumber(c) for c in have[n]] for n in wanted if n in have}
+            ops = {n: [samples.renumber(with_keywords(c, n in makers)) for c in have[n]] for n in wanted if n in have}
             files = [to / f"{family}_{kind}.json", to / f"{family}_{kind}.safetensors"]
             if not ops:
                 for f in files:
@@ -121,7 +143,7 @@ def main():
             write_json(files[0], source, ops)
             samples.write_tensors(files[1])
             print(f"{family} {kind}: {len(ops)} operators, {sum(map(len, ops.values()))} samples, {len(samples.taken)} tensors")
-        ops = {n: errors["ops"][n] for n in names if n in errors["ops"]}
+        ops = {n: [with_keywords(c, n in makers) for c in errors["ops"][n]] for n in names if n in errors["ops"]}
         if ops:
             write_json(to / f"{family}_errors.json", f"PyTorch {errors['torch']} error samples", ops)
             print(f"{family} errors: {len(ops)} operators, {sum(map(len, ops.values()))} samples")

@@ -1,3 +1,4 @@
+#include "baracuda/core/bitcast.hpp"
 #include "baracuda/ops/copy/copy.hpp"
 #include "golden.hpp"
 
@@ -25,6 +26,30 @@ Status cast(Replay& r, std::string_view) {
   return {};
 }
 
+// x as a view whose new axes have stride 0, made dense.
+Status broadcast(Replay& r, std::string_view) {
+  const Held* x = r.input();
+  const Json &axes = *r.argument(0, "broadcast_dimensions"), &extents = *r.argument(0, "outshape");
+  TensorView wide = *x;
+  wide.shape = {}, wide.strides = {};
+  for (const Json& e : extents) wide.shape.push_back(e.get<int64_t>()), wide.strides.push_back(0);
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (x->shape()[int(i)] > 1) wide.strides[axes[i].get<int>()] = x->view().strides[int(i)];
+  Held y(x->dtype(), wide.shape, wide.shape.contiguous());
+  BARACUDA_TRY(run_plan<Copy>({x->dtype(), wide.shape}, {.x = wide, .y = y}));
+  r.output(0, y);
+  r.judge.exact = true;
+  return {};
+}
+// The same bytes as another dtype, copied to where the result is wanted.
+Status view_as(Replay& r, std::string_view) {
+  BARACUDA_TRY_ASSIGN(view, bitcast_axis(*r.input(), r.out_dtype()));
+  const Held y(view.dtype, view.shape, view.shape.contiguous());
+  BARACUDA_TRY(run_plan<Copy>({view.dtype, view.shape}, {.x = view, .y = y}));
+  r.output(0, y);
+  r.judge.exact = true;
+  return {};
+}
 Status fill(Replay& r, std::string_view op) {
   const Held* x = r.input();
   double value = op == "ones_like" ? 1 : 0;
@@ -46,7 +71,8 @@ Status fill(Replay& r, std::string_view op) {
 Family copy_family() {
   static const Entry entries[] = {{"positive", cast}, {"clone", cast}, {"contiguous", cast}, {"to", cast},         {"half", cast},
                                   {"bfloat16", cast}, {"float", cast}, {"double", cast},     {"fill", fill},       {"zero_", fill},
-                                  {"zeros_like", fill}, {"ones_like", fill}, {"full_like", fill},     {"lax.device_put", cast}, {"lax.stop_gradient", cast}};
+                                  {"zeros_like", fill}, {"ones_like", fill}, {"full_like", fill},     {"lax.device_put", cast}, {"lax.stop_gradient", cast}, {"lax.broadcast_in_dim", broadcast},
+                                  {"lax.bitcast_convert_type", view_as}, {"bool", cast}, {"byte", cast}, {"char", cast}, {"short", cast}, {"int", cast}, {"long", cast}};
   return {.adapters = entries};
 }
 

@@ -9,7 +9,6 @@ using testing::run_plan;
 using testing::Tensor;
 
 constexpr std::string_view kComplex = "complex numbers: the references here are of real ones, complex_test judges them";
-constexpr std::string_view kSelector = "not two cases and a bool: where is the choice of two";
 constexpr std::string_view kAway = "round half away from zero: round is half to even";
 enum Traits {
   kPlain = 0,
@@ -44,7 +43,7 @@ const std::vector<UnaryCall>& unary_calls() {
       {"nn.functional.hardshrink", K::hardshrink, kPlain, {{"lambd", 0, kAlpha}}}, {"nn.functional.softshrink", K::softshrink, kPlain, {{"lambd", 0, kAlpha}}},
       {"nn.functional.softsign", K::softsign, kWide}, {"nn.functional.tanhshrink", K::tanhshrink, kWide},
       {"nn.functional.threshold", K::threshold, kPlain, {{"threshold", 0, kAlpha}, {"value", 1, kBeta}}},
-      {"signbit", K::signbit}, {"isfinite", K::isfinite}, {"isinf", K::isinf}, {"isposinf", K::isposinf}, {"isneginf", K::isneginf}, {"isnan", K::isnan},
+      {"sgn", K::sgn}, {"round.decimals_0", K::round}, {"signbit", K::signbit}, {"isfinite", K::isfinite}, {"isinf", K::isinf}, {"isposinf", K::isposinf}, {"isneginf", K::isneginf}, {"isnan", K::isnan},
       {"logical_not", K::logical_not}, {"bitwise_not", K::bitwise_not},
       {"sinc", K::sinc, kWide}, {"lgamma", K::lgamma, kWide}, {"digamma", K::digamma, kWide}, {"erfinv", K::erfinv, kWide},
       {"i0", K::i0, kWide}, {"special.i0e", K::i0e, kWide}, {"special.i1", K::i1, kWide}, {"special.i1e", K::i1e, kWide}, {"special.ndtr", K::ndtr, kWide},
@@ -69,7 +68,7 @@ testing::Parameters parameters_of(const UnaryDescriptor& d) {
 // Where differences step over a jump or lose themselves beside a pole.
 std::optional<double> derivative(const UnaryDescriptor& d, double x) {
   switch (d.kind) {
-    case UnaryKind::floor: case UnaryKind::ceil: case UnaryKind::trunc: case UnaryKind::round: case UnaryKind::sign: return 0;
+    case UnaryKind::floor: case UnaryKind::ceil: case UnaryKind::trunc: case UnaryKind::round: case UnaryKind::sign: case UnaryKind::sgn: return 0;
     case UnaryKind::frac: return 1;
     case UnaryKind::tan: return 1 / (std::cos(x) * std::cos(x));
     case UnaryKind::asin: return 1 / std::sqrt((1 - x) * (1 + x));
@@ -186,6 +185,15 @@ const BinaryCall kBinary[] = {
     {"special.xlog1py", BinaryKind::xlog1py},
     {"ldexp", BinaryKind::ldexp, false, 1},
     {"lax.pow", BinaryKind::pow, false, 1},
+    {"lax.add", BinaryKind::add},
+    {"lax.sub", BinaryKind::sub},
+    {"lax.mul", BinaryKind::mul},
+    {"lax.max", BinaryKind::maximum},
+    {"lax.min", BinaryKind::minimum},
+    {"lax.and", BinaryKind::bitwise_and},
+    {"lax.or", BinaryKind::bitwise_or},
+    {"lax.xor", BinaryKind::bitwise_xor},
+    {"lax.shift_left", BinaryKind::bitwise_left_shift},
     {"lax.add_any", BinaryKind::add},
     {"lax.eq", BinaryKind::eq},
     {"lax.ne", BinaryKind::ne},
@@ -382,12 +390,6 @@ Status ternary(Replay& r, std::string_view op) {
     const Held *operand = r.tensor(0, "x"), *high = r.tensor(1, "max");
     return run_ternary(r, {TernaryKind::clamp, operand->dtype(), operand->shape(), x->shape(), high->shape()}, operand, x, high);
   }
-  if (op == "lax.select_n") {  // selector, case 0, case 1
-    const Held *zero = r.tensor(0, "case"), *one = r.tensor(1, "case");
-    if (one && is_complex(one->dtype())) return r.decline(kComplex);
-    if (x->dtype() != DType::boolean || !one || r.tensor(2, "case")) return r.decline(kSelector);
-    return run_ternary(r, {TernaryKind::where, one->dtype(), x->shape(), one->shape(), zero->shape()}, x, one, zero);
-  }
   if (op == "clamp") {
     const Held *low = r.tensor(0, "min"), *high = r.tensor(1, "max");
     if (low && high) return run_ternary(r, {TernaryKind::clamp, x->dtype(), x->shape(), low->shape(), high->shape()}, x, low, high);
@@ -419,18 +421,18 @@ Family elementwise_family() {
       if (!u.op.starts_with("gelu ")) list.push_back({u.op, unary});
     list.push_back({"nn.functional.gelu", unary});
     for (const BinaryCall& b : kBinary) list.push_back({b.op, binary});
-    for (std::string_view op : {"where", "clamp", "lerp", "addcmul", "addcdiv", "lax.clamp", "lax.select_n"}) list.push_back({op, ternary});
+    for (std::string_view op : {"where", "clamp", "lerp", "addcmul", "addcdiv", "lax.clamp"}) list.push_back({op, ternary});
     return list;
   }();
   static const std::vector<Declined> declined = [] {
     std::vector<Declined> list = {{"clamp", {5, 6}, kMixed}, {"lax.round", {0}, kAway}, {"lax.abs", {6, 7}, kComplex}, {"lax.sign", {18, 20}, kComplex},
-                                  {"lax.sign", {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27}, kNoTensor}, {"lax.select_n", {24, 25, 26, 27}, kComplex},
-                                  {"lax.select_n", {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 29, 31}, kSelector}};
+                                  {"lax.sign", {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27}, kNoTensor}};
     for (std::string_view op : {"lax.acos", "lax.acosh", "lax.asin", "lax.asinh", "lax.atan", "lax.atanh", "lax.cos", "lax.cosh", "lax.exp", "lax.exp2", "lax.expm1", "lax.log", "lax.log1p",
                                 "lax.log2", "lax.logistic", "lax.pow", "lax.rsqrt", "lax.sin", "lax.sinh", "lax.sqrt", "lax.tan", "lax.tanh"})
       list.push_back({op, {4, 5}, kComplex});
-    for (std::string_view op : {"lax.add_any", "lax.div", "lax.neg"}) list.push_back({op, {9, 10}, kComplex});
+    for (std::string_view op : {"lax.add", "lax.sub", "lax.mul", "lax.add_any", "lax.div", "lax.neg"}) list.push_back({op, {9, 10}, kComplex});
     for (std::string_view op : {"lax.eq", "lax.ne", "lax.ge", "lax.gt", "lax.le", "lax.lt"}) list.push_back({op, {10, 11}, kComplex});
+    for (std::string_view op : {"lax.max", "lax.min"}) list.push_back({op, {12, 13, 16, 17, 19, 20, 25, 26}, kComplex});
     return list;
   }();
   static const std::vector<Declined> errors = [] {

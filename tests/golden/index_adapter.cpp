@@ -191,13 +191,27 @@ Status scatter(Replay& r, std::string_view op) {
   return {};
 }
 
+// The number of classes is the caller's to find where it is -1.
+Status one_hot(Replay& r, std::string_view) {
+  const Held* x = r.input();
+  int64_t classes = r.value<int64_t>(0, "num_classes", -1);
+  if (classes < 0)
+    for (double v : x->values()) classes = std::max(classes, int64_t(v) + 1);
+  const OneHotDescriptor d{.dtype = r.out_dtype(), .shape = x->shape(), .classes = classes};
+  Tensor y(d.dtype, d.y_shape());
+  BARACUDA_TRY(run_plan<OneHot>(d, {*x, y}));
+  r.output(0, y);
+  r.judge.exact = true;
+  return {};
+}
+
 }  // namespace
 
 Family index_family() {
   static const Entry entries[] = {{"gather", gather}, {"take_along_dim", gather}, {"index_select", gather}, {"take", gather}, {"scatter", scatter},
                                   {"scatter_add", scatter}, {"scatter_reduce.sum", scatter}, {"scatter_reduce.mean", scatter}, {"scatter_reduce.amin", scatter},
                                   {"scatter_reduce.amax", scatter}, {"index_add", scatter}, {"index_copy", scatter}, {"index_fill", scatter},
-                                  {"index_reduce.mean", scatter}, {"index_reduce.amin", scatter}, {"index_reduce.amax", scatter}};
+                                  {"index_reduce.mean", scatter}, {"index_reduce.amin", scatter}, {"index_reduce.amax", scatter}, {"nn.functional.one_hot", one_hot}};
   static const Declined declined[] = {{"gather", {4}, kAnyRank}, {"take_along_dim", {2}, kBroadcast}};
   static const Declined errors[] = {{"gather", {6, 7}, kOverlap}, {"take", {2}, kOverlap}};
   return {.adapters = entries, .declined = declined, .declined_errors = errors};

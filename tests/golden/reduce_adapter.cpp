@@ -8,6 +8,9 @@ namespace {
 using testing::run_plan;
 using testing::Tensor;
 
+constexpr size_t kKeywordOnly = 99;  // a position that no argument has
+constexpr std::string_view kComplex = "complex elements: reductions take real ones";
+
 // dim: absent, None, a number or a list, of which an empty one is every axis. A tensor of rank 0 has no axis here.
 Dims axes_of(const Json* dim, const Shape& shape) {
   Dims axes;
@@ -114,10 +117,39 @@ template <ReduceKind kind> Status spread(Replay& r, std::string_view op) {
 }
 Status vector_norm(Replay& r, std::string_view op) {
   const Held* x = r.input();
-  const bool norm = op == "norm.inf";
+  const bool norm = op.starts_with("norm");
   const Json *ord = r.argument(0, norm ? "p" : "ord"), *dim = r.argument(1, "dim");
   return reduced(r, {.kind = ReduceKind::norm_p, .dtype = x->dtype(), .shape = x->shape(), .axes = axes_of(dim, x->shape()), .keepdim = flag(r.argument(2, "keepdim")),
-                     .p = ord ? number(*ord) : 2});
+                     .p = ord && !ord->is_string() ? number(*ord) : 2});  // "fro" is 2
+}
+template <ReduceKind kind> Status lax_reduced(Replay& r, std::string_view) {
+  const Held* x = r.input();
+  if (kDTypeFacts[size_t(x->dtype())].complex) return r.decline(kComplex);
+  ReduceDescriptor d{.kind = kind, .dtype = x->dtype(), .shape = x->shape(), .out_dtype = r.out_dtype()};
+  for (const Json& a : *r.argument(kKeywordOnly, "axes")) d.axes.push_back(a.get<int64_t>());
+  return reduced(r, d);
+}
+// The extremum along an axis, whose gradient goes to the element that the index names; and of everything.
+template <ReduceKind kind> Status extremum(Replay& r, std::string_view op) {
+  const Held* x = r.input();
+  ReduceDescriptor d{.kind = kind, .dtype = x->dtype(), .shape = x->shape(), .axes = axes_of(r.argument(0, "dim"), x->shape()), .keepdim = flag(r.argument(1, "keepdim"))};
+  if (!op.ends_with("with_dim")) return reduced(r, d);
+  d.ties = ReduceTies::first;
+  ArgReduceDescriptor at{.kind = kind == ReduceKind::max ? ArgReduceKind::argmax : ArgReduceKind::argmin, .dtype = d.dtype, .shape = d.shape, .keepdim = d.keepdim};
+  if (d.axes.rank) at.axis = d.axes[0];
+  Tensor indices(DType::i64, dy_shape(d));
+  BARACUDA_TRY(run_plan<ArgReduce>(at, {*x, indices, {}}));
+  r.output(1, indices);
+  return reduced(r, d);
+}
+template <ArgReduceKind kind> Status lax_index(Replay& r, std::string_view) {
+  const Held* x = r.input();
+  ArgReduceDescriptor d{.kind = kind, .dtype = x->dtype(), .shape = x->shape(), .axis = r.argument(kKeywordOnly, "axes")->at(0).get<int64_t>()};
+  Tensor at(DType::i64, r.wanted().shape());
+  BARACUDA_TRY(run_plan<ArgReduce>(d, {*x, at, {}}));
+  r.output(0, at);
+  r.judge.exact = true;
+  return {};
 }
 template <ArgReduceKind kind> Status index(Replay& r, std::string_view) {
   const Held* x = r.input();
@@ -159,8 +191,15 @@ Family reduce_family() {
       {"nanmean", plain<ReduceKind::nanmean>}, {"count_nonzero", plain<ReduceKind::count_nonzero>}, {"any", plain<ReduceKind::any>},
       {"all", plain<ReduceKind::all>}, {"var", spread<ReduceKind::var>}, {"var.unbiased", spread<ReduceKind::var>}, {"std", spread<ReduceKind::std>},
       {"std.unbiased", spread<ReduceKind::std>}, {"linalg.vector_norm", vector_norm}, {"norm.inf", vector_norm}, {"argmax", index<ArgReduceKind::argmax>},
-      {"argmin", index<ArgReduceKind::argmin>}, {"trace", trace}};
-  return {.adapters = entries};
+      {"argmin", index<ArgReduceKind::argmin>}, {"trace", trace}, {"norm", vector_norm}, {"norm.fro", vector_norm},
+      {"max.reduction_no_dim", extremum<ReduceKind::max>}, {"max.reduction_with_dim", extremum<ReduceKind::max>},
+      {"min.reduction_no_dim", extremum<ReduceKind::min>}, {"min.reduction_with_dim", extremum<ReduceKind::min>},
+      {"lax.reduce_sum", lax_reduced<ReduceKind::sum>}, {"lax.reduce_prod", lax_reduced<ReduceKind::prod>}, {"lax.reduce_max", lax_reduced<ReduceKind::max>},
+      {"lax.reduce_min", lax_reduced<ReduceKind::min>}, {"lax.reduce_and", lax_reduced<ReduceKind::all>}, {"lax.reduce_or", lax_reduced<ReduceKind::any>},
+      {"lax.argmax", lax_index<ArgReduceKind::argmax>}, {"lax.argmin", lax_index<ArgReduceKind::argmin>}};
+  static const Declined declined[] = {{"lax.reduce_sum", {9, 10}, kComplex}, {"lax.reduce_prod", {9, 10}, kComplex},
+                                      {"lax.reduce_max", {12, 13}, kComplex}, {"lax.reduce_min", {12, 13}, kComplex}};
+  return {.adapters = entries, .declined = declined};
 }
 
 }  // namespace baracuda::golden

@@ -1,4 +1,5 @@
-#include "baracuda/ops/shape/shape.hpp"
+#include "baracuda/ops/shape/dynamic_slice.hpp"
+#include "baracuda/ops/shape/select_n.hpp"
 #include "golden.hpp"
 
 namespace baracuda::golden {
@@ -7,6 +8,9 @@ namespace {
 using testing::run_plan;
 using testing::Tensor;
 
+constexpr std::string_view kBatches = "more than two axes: diagonal takes batches of matrices";
+constexpr size_t kKeywordOnly = 99;  // a position that no argument has
+constexpr std::string_view kNoSteps = "the sample was recorded without its strides";
 constexpr std::string_view kCounts = "a number of repeats per element: repeat_interleave takes one for all";
 
 template <class D = Dims> D numbers(const Json& j) {  // a list, or one number
@@ -180,6 +184,163 @@ Status select_scatter(Replay& r, std::string_view) {
   return {};
 }
 
+// A tensor as torch's stacks of rows, of columns and along the third axis see it.
+TensorView at_least(TensorView v, std::string_view op) {
+  const auto unsqueeze_to = [&](int rank, int axis) {
+    if (v.shape.rank < rank) v = unsqueezed(v, axis);
+  };
+  if (op == "column_stack") unsqueeze_to(1, 0), unsqueeze_to(2, 1);
+  if (op == "vstack" || op == "dstack") unsqueeze_to(1, 0), unsqueeze_to(2, 0);
+  if (op == "dstack") unsqueeze_to(3, 2);
+  return v;
+}
+// Tensors of a list: cat, stack, hstack, vstack, dstack, column_stack, lax.concatenate.
+Status concat(Replay& r, std::string_view op) {
+  const bool jax = op.starts_with("lax."), stacked = op == "stack";
+  std::vector<const Held*> list;
+  if (jax) list.push_back(r.input());
+  for (const Held* h; (h = jax ? r.tensor(list.size() - 1, "") : r.tensor(kKeywordOnly, text("input", list.size())));) list.push_back(h);
+  if (list.empty()) return ConcatPlan::select(Stream::cpu(), {.shape = {}}).status();
+  int rank = 0;  // of the first that torch does not leave out
+  for (const Held* h : list) rank = std::max(rank, at_least(*h, op).shape.rank + stacked);
+  const std::map<std::string_view, int64_t> fixed = {{"hstack", rank > 1}, {"vstack", 0}, {"column_stack", 1}, {"dstack", 2}};
+  int64_t axis = fixed.count(op) ? fixed.at(op) : r.value<int64_t>(jax ? kKeywordOnly : 0, jax ? "dimension" : "dim", 0);
+  if (axis < 0) axis += rank;
+  std::vector<TensorView> pieces;
+  int64_t extent = 0;
+  for (const Held* h : list) {
+    if (h->shape().rank == 1 && h->shape()[0] == 0 && rank > 1) continue;  // torch leaves out empty vectors
+    pieces.push_back(stacked ? unsqueezed(*h, int(axis)) : at_least(*h, op));
+    extent += axis < pieces.back().shape.rank ? pieces.back().shape[int(axis)] : 0;
+  }
+  ConcatDescriptor d{pieces[0].dtype, pieces[0].shape, axis};
+  if (axis < rank) d.shape[int(axis)] = extent;
+  if (Status s = ConcatPlan::select(Stream::cpu(), d).status(); !s.ok()) return s;
+  Held y(d.dtype, d.shape, d.shape.contiguous());
+  BARACUDA_TRY(run_plan<Concat>(d, {pieces, y}));
+  r.output(0, y);
+  r.judge.exact = true;
+  if (!r.has_gradients()) return {};
+  std::vector<Tensor> grads;
+  std::vector<TensorView> views;
+  for (const TensorView& p : pieces) grads.emplace_back(d.dtype, p.shape);
+  for (const Tensor& g : grads) views.push_back(g);
+  BARACUDA_TRY(run_plan<Split>(d, {r.dy(), views}));
+  size_t next = 0;
+  for (const Held* h : list) h->shape().numel() == 0 ? r.gradient(*h, Values{}) : r.gradient(*h, grads[next].values()), next += !(h->shape().rank == 1 && h->shape()[0] == 0 && rank > 1);
+  return {};
+}
+// split_with_sizes_copy and unbind_copy: pieces, without the axis for unbind.
+Status split(Replay& r, std::string_view op) {
+  const Held* x = r.input();
+  const bool unbind = op == "unbind_copy";
+  int64_t axis = r.value<int64_t>(unbind ? 0 : 1, "dim", 0);
+  if (axis < 0) axis += x->shape().rank;
+  if (axis < 0 || axis >= x->shape().rank) return SplitPlan::select(Stream::cpu(), {x->dtype(), x->shape(), axis}).status();
+  const int a = int(axis);
+  std::vector<Tensor> made;
+  std::vector<TensorView> pieces, dy;
+  const int64_t n = x->shape()[a];
+  const Dims sizes = unbind ? Dims{} : numbers(*r.argument(0, "split_sizes"));
+  for (int64_t k = 0; k < (unbind ? n : sizes.rank); ++k) {
+    Shape s = x->shape();
+    s[a] = unbind ? 1 : sizes[int(k)];
+    made.emplace_back(x->dtype(), s);
+  }
+  for (const Tensor& t : made) pieces.push_back(t);
+  const ConcatDescriptor d{x->dtype(), x->shape(), axis};
+  BARACUDA_TRY(run_plan<Split>(d, {*x, pieces}));
+  for (size_t k = 0; k < made.size(); ++k) r.output(k, made[k].values());
+  r.judge.exact = true;
+  if (!r.has_gradients()) return {};
+  for (size_t k = 0; k < made.size(); ++k) dy.push_back(unbind ? unsqueezed(r.dy(k), a) : r.dy(k).view());
+  Tensor dx(d.dtype, d.shape);
+  BARACUDA_TRY(run_plan<Concat>(d, {dy, dx}));
+  r.gradient(*x, dx);
+  return {};
+}
+// A vector on a diagonal, or the diagonal of a matrix.
+Status diag(Replay& r, std::string_view) {
+  const Held* x = r.input();
+  const int64_t offset = r.value<int64_t>(0, "diagonal", 0);
+  if (x->shape().rank == 2) {
+    const DiagonalDescriptor d{.dtype = x->dtype(), .shape = x->shape(), .offset = offset};
+    return replay<Diagonal, DiagonalEmbed>(r, d, d, d.y_shape(), *x);
+  }
+  if (x->shape().rank > 2) return r.decline(kBatches);
+  if (x->shape().rank == 0) return DiagonalPlan::select(Stream::cpu(), {.dtype = x->dtype(), .shape = x->shape(), .offset = offset}).status();
+  const int64_t n = x->shape().last() + std::abs(offset);
+  const DiagonalDescriptor d{.dtype = x->dtype(), .shape = {n, n}, .offset = offset};
+  if (Status s = DiagonalEmbedPlan::select(Stream::cpu(), d).status(); !s.ok()) return s;
+  return replay<DiagonalEmbed, Diagonal>(r, d, d, d.shape, *x);
+}
+// JAX's primitives, whose parameters are keywords; any dtype.
+template <class Op> Status moved(Replay& r, const typename Op::Descriptor& d, const Shape& y_shape) {
+  if (Status s = Plan<Op>::select(Stream::cpu(), d).status(); !s.ok()) return s;
+  Held y(d.dtype, y_shape, y_shape.contiguous());
+  BARACUDA_TRY(run_plan<Op>(d, {*r.input(), y}));
+  r.output(0, y);
+  r.judge.exact = true;
+  return {};
+}
+template <class D = Dims> D list_of(const Replay& r, std::string_view keyword) {
+  D d;
+  if (const Json* list = r.argument(kKeywordOnly, keyword))
+    for (const Json& e : *list) d.push_back(e.get<int64_t>());
+  return d;
+}
+Status lax(Replay& r, std::string_view op) {
+  const Held* x = r.input();
+  const DType t = x->dtype();
+  if (op == "lax.rev") return moved<Flip>(r, {t, x->shape(), list_of(r, "dimensions")}, x->shape());
+  if (op == "lax.transpose") {
+    const PermuteDescriptor d{t, x->shape(), list_of(r, "permutation")};
+    return moved<Permute>(r, d, d.y_shape());
+  }
+  if (op == "lax.slice") {
+    SliceDescriptor d{t, x->shape(), list_of(r, "start_indices"), {}, list_of(r, "strides")};
+    const Dims limit = list_of(r, "limit_indices");
+    for (int i = 0; i < limit.rank; ++i) {
+      const int64_t step = d.step.rank ? d.step[i] : 1;
+      d.size.push_back((limit[i] - d.start[i] + step - 1) / step);
+    }
+    if (!(d.y_shape() == r.wanted().shape())) return r.decline(kNoSteps);
+    return moved<Slice>(r, d, d.y_shape());
+  }
+  if (op == "lax.pad") {
+    PadDescriptor d{.dtype = t, .shape = x->shape()};
+    for (const Json& p : *r.argument(kKeywordOnly, "pads")) d.lo.push_back(p[0].get<int64_t>()), d.hi.push_back(p[1].get<int64_t>()), d.interior.push_back(p[2].get<int64_t>());
+    if (Status s = PadPlan::select(Stream::cpu(), d).status(); !s.ok()) return s;
+    Held y(t, d.y_shape(), d.y_shape().contiguous());
+    BARACUDA_TRY(run_plan<Pad>(d, {*x, y, r.tensor(0, "")->values()[0]}));
+    r.output(0, y);
+    r.judge.exact = true;
+    return {};
+  }
+  const bool update = op == "lax.dynamic_update_slice";
+  const Tensor start(DType::i64, {x->shape().rank}, r.tensor(update, "")->values());
+  DynamicSliceDescriptor d{t, x->shape(), update ? r.tensor(0, "")->shape() : r.wanted().shape()};
+  Held y(t, r.wanted().shape(), r.wanted().shape().contiguous());
+  if (update) BARACUDA_TRY(run_plan<DynamicUpdateSlice>(d, {*x, *r.tensor(0, ""), start, y}));
+  else BARACUDA_TRY(run_plan<DynamicSlice>(d, {*x, start, y}));
+  r.output(0, y);
+  r.judge.exact = true;
+  return {};
+}
+
+// The selector stands first, the cases behind it.
+Status select(Replay& r, std::string_view) {
+  const Held* which = r.input();
+  std::vector<TensorView> cases;
+  for (size_t k = 0; const Held* x = r.tensor(k, ""); ++k) cases.push_back(*x);
+  const SelectNDescriptor d{r.out_dtype(), which->dtype(), cases[0].shape, which->shape()};
+  const Held y(d.dtype, d.shape, d.shape.contiguous());
+  BARACUDA_TRY(run_plan<SelectN>(d, {*which, cases, y}));
+  r.output(0, y);
+  r.judge.exact = true;
+  return {};
+}
+
 }  // namespace
 
 Family shape_family() {
@@ -187,9 +348,13 @@ Family shape_family() {
                                   {"repeat", repeat}, {"tile", repeat}, {"repeat_interleave", interleave}, {"tril", triangle}, {"triu", triangle},
                                   {"diag_embed", diagonal}, {"diagonal_copy", diagonal}, {"constant_pad_nd", pad}, {"nn.functional.pad.constant", pad},
                                   {"nn.functional.pad.reflect", pad}, {"nn.functional.pad.replicate", pad}, {"nn.functional.pad.replicate_negative", pad},
-                                  {"nn.functional.pad.circular", pad}, {"narrow_copy", narrow}, {"select_scatter", select_scatter}};
-  static const Declined declined[] = {{"repeat_interleave", {3, 4}, kCounts}};
-  return {.adapters = entries, .declined = declined};
+                                  {"nn.functional.pad.circular", pad}, {"narrow_copy", narrow}, {"select_scatter", select_scatter}, {"cat", concat}, {"stack", concat},
+                                  {"hstack", concat}, {"lax.concatenate", concat}, {"split_with_sizes_copy", split}, {"unbind_copy", split}, {"diag", diag},
+                                  {"lax.pad", lax}, {"lax.rev", lax}, {"lax.slice", lax}, {"lax.transpose", lax}, {"lax.dynamic_slice", lax},
+                                  {"lax.dynamic_update_slice", lax}, {"vstack", concat}, {"dstack", concat}, {"column_stack", concat}, {"lax.select_n", select}};
+  static const Declined declined[] = {{"repeat_interleave", {3, 4}, kCounts}, {"lax.slice", {17, 18, 23}, kNoSteps}};
+  static const Declined errors[] = {{"diag", {1}, kBatches}};
+  return {.adapters = entries, .declined = declined, .declined_errors = errors};
 }
 
 }  // namespace baracuda::golden

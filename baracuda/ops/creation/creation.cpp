@@ -86,7 +86,7 @@ Result<int64_t> arange_size(double start, double end, double step) {
   const double n = std::ceil((end - start) / step);
   if (!std::isfinite(start) || !std::isfinite(end) || !std::isfinite(step)) return invalid(Arange::name, text("start ", start, ", end ", end, " and step ", step, " must be finite"));
   if (step == 0) return invalid(Arange::name, "step is 0");
-  if (n < 0) return invalid(Arange::name, text("step ", step, " does not lead from start ", start, " to end ", end));
+  if (start != end && (end > start) != (step > 0)) return invalid(Arange::name, text("step ", step, " does not lead from start ", start, " to end ", end));
   if (n >= 0x1p63) return invalid(Arange::name, text("start ", start, ", end ", end, " and step ", step, " give more than 2^63 - 1 values"));
   return int64_t(n);
 }

@@ -150,6 +150,7 @@ TEST(Creation, ContractAndRefusals) {
   expect_refused(ArangePlan::select(s, {DType::f32, {}}).status(), bad, {"rank 0"});
   expect_refused(arange_size(0, 3, 0).status(), bad, {"step is 0"});
   expect_refused(arange_size(0, 3, -2).status(), bad, {"step -2", "end 3"});
+  expect_refused(arange_size(3, 2, 10).status(), bad, {"step 10", "end 2"});  // though the quotient rounds to 0
   expect_refused(arange_size(0, INFINITY, 2).status(), bad, {"finite"});
   expect_refused(LinspacePlan::select(s, {DType::f32, {3, 2}}).status(), bad, {"rank 2"});
   expect_refused(LinspacePlan::select(s, {DType::f32, {-1}}).status(), bad, {"[-1]"});
