@@ -88,22 +88,78 @@ using RandomExponentialPlan = Plan<RandomExponential>;
 
 // loc - scale log(-log(u)), the same u: the noise whose largest sum with logits draws from their softmax. Always finite: -log(-log(u)) lies
 // in [-3.2, 18.1], [-3.7, 37.5] for f64. loc finite, scale finite and > 0.
-struct RandomGumbelDescriptor {
+struct LocationScaleDescriptor {
   DType dtype = DType::f32;
   Shape shape;
   double loc = 0, scale = 1;
   static constexpr auto fields() {
-    return std::tuple(field("dtype", &RandomGumbelDescriptor::dtype, "of y"), field("shape", &RandomGumbelDescriptor::shape, "of y"), field("loc", &RandomGumbelDescriptor::loc, "mode"), field("scale", &RandomGumbelDescriptor::scale, "> 0"));
+    using D = LocationScaleDescriptor;
+    return std::tuple(field("dtype", &D::dtype, "of y"), field("shape", &D::shape, "of y"), field("loc", &D::loc, "mode"), field("scale", &D::scale, "> 0"));
   }
 };
 struct RandomGumbel {
   static constexpr std::string_view name = "random_gumbel", category = "random", summary = "y Gumbel with location and scale";
-  using Descriptor = RandomGumbelDescriptor;
+  using Descriptor = LocationScaleDescriptor;
   using Args = RandomUniform::Args;
   static Status validate(const Descriptor&);
   static Status check(const Descriptor&, const Args&);
   static std::span<const Kernel<RandomGumbel>> kernels();
 };
 using RandomGumbelPlan = Plan<RandomGumbel>;
+
+// loc + scale log(2 t) for u up to 1/2, else loc - scale log(2 t), t the distance of the same u to the nearer of 0 and 1. |y - loc| <= 18.1 scale, 37.5 for f64.
+struct RandomLaplace {
+  static constexpr std::string_view name = "random_laplace", category = "random", summary = "y Laplace with location and scale";
+  using Descriptor = LocationScaleDescriptor;
+  using Args = RandomUniform::Args;
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<RandomLaplace>> kernels();
+};
+using RandomLaplacePlan = Plan<RandomLaplace>;
+// loc - scale cot(pi t) for u up to 1/2, else loc + scale cot(pi t), t as for random_laplace. Halves may be infinite.
+struct RandomCauchy {
+  static constexpr std::string_view name = "random_cauchy", category = "random", summary = "y Cauchy with location and scale";
+  using Descriptor = LocationScaleDescriptor;
+  using Args = RandomUniform::Args;
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<RandomCauchy>> kernels();
+};
+using RandomCauchyPlan = Plan<RandomCauchy>;
+// loc - scale log((1 - t) / t) for u up to 1/2, else loc + scale log((1 - t) / t), t as for random_laplace.
+struct RandomLogistic {
+  static constexpr std::string_view name = "random_logistic", category = "random", summary = "y logistic with location and scale";
+  using Descriptor = LocationScaleDescriptor;
+  using Args = RandomUniform::Args;
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<RandomLogistic>> kernels();
+};
+using RandomLogisticPlan = Plan<RandomLogistic>;
+
+// Normal with mean and std (> 0) given that it lies in [lo, hi], both included: mean + std Phi^-1(Phi(a) + (Phi(b) - Phi(a)) u), a = (lo - mean) /
+// std, b = (hi - mean) / std, of the same u; where a > 0 by way of [-b, -a], so that either tail is drawn with full precision. lo and hi may be
+// infinite; lo < hi. Refused where the interval's probability is below the normal numbers of f32 (f64 for f64). y, rounded to the
+// dtype, may lie beyond lo or hi by that rounding.
+struct RandomTruncatedNormalDescriptor {
+  DType dtype = DType::f32;
+  Shape shape;
+  double mean = 0, std = 1, lo = -2, hi = 2;
+  static constexpr auto fields() {
+    using D = RandomTruncatedNormalDescriptor;
+    return std::tuple(field("dtype", &D::dtype, "of y"), field("shape", &D::shape, "of y"), field("mean", &D::mean, "before it is cut"),
+                      field("std", &D::std, "> 0, before it is cut"), field("lo", &D::lo, "lower bound of y"), field("hi", &D::hi, "upper bound of y"));
+  }
+};
+struct RandomTruncatedNormal {
+  static constexpr std::string_view name = "random_truncated_normal", category = "random", summary = "y normal, cut to an interval";
+  using Descriptor = RandomTruncatedNormalDescriptor;
+  using Args = RandomUniform::Args;
+  static Status validate(const Descriptor&);
+  static Status check(const Descriptor&, const Args&);
+  static std::span<const Kernel<RandomTruncatedNormal>> kernels();
+};
+using RandomTruncatedNormalPlan = Plan<RandomTruncatedNormal>;
 
 }  // namespace baracuda

@@ -8,12 +8,13 @@ namespace baracuda {
 
 struct RandomNumbers {
   uint64_t seed, first;
-  double base, factor, most;  // uniform: lo, hi - lo, largest value; normal: mean, std; exponential: -, 1 / rate; gumbel: loc, scale
+  double base, factor, most;  // uniform: lo, hi - lo, largest value; normal: mean, std; exponential: -, 1 / rate; the others: loc, scale
   void* y;
   int64_t n;
+  double low = 0, span = 0, least = 0;  // truncated normal: probability below the interval, its own, and the interval [least, most] of z
 };
 struct RandomKernels {
-  ByDType<void (*)(const RandomNumbers&)> uniform, normal, exponential, gumbel;
+  ByDType<void (*)(const RandomNumbers&)> uniform, normal, exponential, gumbel, laplace, cauchy, logistic, truncated_normal;
   // out[i] = the word of element first + i (mod 2^64): word e mod 4 of block e / 4.
   void (*words)(uint64_t seed, uint64_t first, uint32_t* out, int64_t n);
 };

@@ -10,7 +10,8 @@ namespace baracuda::random_detail {
 RandomNumbers numbers(const RandomUniformDescriptor& d, const RandomUniform::Args& a);
 inline RandomNumbers numbers(const RandomNormalDescriptor& d, const RandomNormal::Args& a) { return {a.seed, a.offset, d.mean, d.std, 0, nullptr, 0}; }
 inline RandomNumbers numbers(const RandomExponentialDescriptor& d, const RandomExponential::Args& a) { return {a.seed, a.offset, 0, 1 / d.rate, 0, nullptr, 0}; }
-inline RandomNumbers numbers(const RandomGumbelDescriptor& d, const RandomGumbel::Args& a) { return {a.seed, a.offset, d.loc, d.scale, 0, nullptr, 0}; }
+RandomNumbers numbers(const RandomTruncatedNormalDescriptor& d, const RandomUniform::Args& a);
+inline RandomNumbers numbers(const LocationScaleDescriptor& d, const RandomUniform::Args& a) { return {a.seed, a.offset, d.loc, d.scale, 0, nullptr, 0}; }
 
 // Words below it happen with probability p; 2^32 p is exact.
 inline uint64_t threshold(double p) { return uint64_t(std::ceil(p * 0x1p32)); }

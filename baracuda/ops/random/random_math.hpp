@@ -2,6 +2,7 @@
 // From random words to numbers, for any V. Constants that do not fit the word are exact powers of two.
 #include "baracuda/math/element.hpp"
 #include "baracuda/math/vmath.hpp"
+#include "baracuda/ops/elementwise/normal_math.hpp"
 #include "baracuda/ops/random/philox.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
@@ -24,6 +25,27 @@ template <int N> BARACUDA_HD Pack<float, N> unit(Words<N> w) { return from_signe
 template <class V> BARACUDA_HD V exponential(V u) {
   const V e = -log(u);
   return where(e > 0, e, V(V::kF32 ? 0x1p-26 : 0x1p-54));
+}
+
+// The distance of u in (0, 1] to the nearer end, in (0, 1/2]: what rounds to the end 1 stands for half of the last place below it.
+template <class V> BARACUDA_HD V to_nearer_end(V u) {
+  const V t = where(u > 0.5, 1 - u, u);
+  return where(t > 0, t, V(V::kF32 ? 0x1p-26 : 0x1p-54));
+}
+template <class V> BARACUDA_HD V towards(V u, V magnitude) { return where(u > 0.5, magnitude, -magnitude); }
+template <class V> BARACUDA_HD V laplace(V u) { return towards(u, -log(2 * to_nearer_end(u))); }
+template <class V> BARACUDA_HD V logistic(V u) {
+  const V t = to_nearer_end(u);
+  return towards(u, log((1 - t) / t));
+}
+template <class V> BARACUDA_HD V cauchy(V u) {
+  const V a = to_nearer_end(u) * 3.14159265358979323846;
+  return towards(u, cos(a) / sin(a));
+}
+// Phi^-1(low + span u) within [least, most]: a normal number given that it lies there.
+template <class V> BARACUDA_HD V truncated(V u, double low, double span, double least, double most) {
+  const V q = fma(u, V(span), V(low)), z = elementwise::ndtri(where(q < 1, q, V(V::kF32 ? 1 - 0x1p-24 : 1 - 0x1p-53)));
+  return where(z < V(least), V(least), where(z > V(most), V(most), z));
 }
 
 template <class V> struct Pair { V cosine, sine; };
@@ -87,13 +109,16 @@ template <class T> BARACUDA_HD T from_integer(int64_t v) {
   else return from_double<T>(double(v));
 }
 
-enum class Draw { uniform, normal, exponential, gumbel };
-// One number from u: uniform takes [0, 1), the others (0, 1].
+enum class Draw { uniform, normal, exponential, gumbel, laplace, cauchy, logistic, truncated_normal };
+// One number from u: uniform takes [0, 1), the others (0, 1]. A truncated normal is made by truncated above.
 template <Draw kDraw, class V> BARACUDA_HD V number(double base, double factor, double most, V u) {
   if constexpr (kDraw == Draw::uniform) {
     const V v = fma(u, V(factor), V(base));
     return where(v > V(most), V(most), v);
   } else if constexpr (kDraw == Draw::exponential) return exponential(u) * V(factor);
+  else if constexpr (kDraw == Draw::laplace) return fma(laplace(u), V(factor), V(base));
+  else if constexpr (kDraw == Draw::cauchy) return fma(cauchy(u), V(factor), V(base));
+  else if constexpr (kDraw == Draw::logistic) return fma(logistic(u), V(factor), V(base));
   else return fma(-log(exponential(u)), V(factor), V(base));
 }
 
