@@ -5,7 +5,8 @@
 //   y_a = x_a cos(p f_i) - x_b sin(p f_i),  y_b = x_b cos(p f_i) + x_a sin(p f_i),  f_i = theta^(-2 i / rotary_dim)
 // half_split (Llama, NeoX) pairs a = i with b = i + rotary_dim / 2; interleaved (GPT-J) a = 2 i with b = 2 i + 1.
 // Elements from rotary_dim on are copied. scaling = llama3 divides the frequencies whose wavelength 2 pi / f is above
-// original_context / low_freq_factor by `factor`, keeps those below original_context / high_freq_factor, and blends between.
+// original_context / low_freq_factor by `factor`, keeps those below original_context / high_freq_factor, and blends between;
+// linear divides every frequency by it (Chen et al., "Extending context window of large language models via positional interpolation", 2023).
 // The gradient is the same turn by -p f_i.
 //
 // Shapes: x, y, dy, dx [B, H, S, D]; positions i32 or i64, [S] or [B, S], any strides; without them p = offset + s.
@@ -22,8 +23,8 @@ namespace baracuda {
 
 enum class RopePairing : uint8_t { half_split, interleaved };
 constexpr std::array<std::string_view, 2> enum_names(RopePairing) { return {"half_split", "interleaved"}; }
-enum class RopeScaling : uint8_t { none, llama3 };
-constexpr std::array<std::string_view, 2> enum_names(RopeScaling) { return {"none", "llama3"}; }
+enum class RopeScaling : uint8_t { none, llama3, linear };
+constexpr std::array<std::string_view, 3> enum_names(RopeScaling) { return {"none", "llama3", "linear"}; }
 
 struct RopeDescriptor {
   DType dtype = DType::f32;
@@ -39,7 +40,7 @@ struct RopeDescriptor {
     return std::tuple(field("dtype", &D::dtype, "of x and y"), field("shape", &D::shape, "[B, H, S, D]"),
                       field("pairing", &D::pairing, "which elements turn together"),
                       field("rotary_dim", &D::rotary_dim, "even, at most D (the default)"), field("theta", &D::theta, "base of the frequencies, positive"),
-                      field("scaling", &D::scaling, "of the frequencies, for longer contexts"), field("factor", &D::factor, "llama3: of the slow ones"),
+                      field("scaling", &D::scaling, "of the frequencies, for longer contexts"), field("factor", &D::factor, "llama3: of the slow ones; linear: of all"),
                       field("low_freq_factor", &D::low_freq_factor, "llama3"), field("high_freq_factor", &D::high_freq_factor, "llama3, above low_freq_factor"),
                       field("original_context", &D::original_context, "llama3"));
   }

@@ -18,6 +18,7 @@ long double frequency(const RopeDescriptor& d, int64_t i) {
   const int64_t rotary = d.rotary_dim.value_or(d.shape[3]);
   const long double f = powl((long double)d.theta, -2.0L * i / rotary), pi = acosl(-1.0L);
   if (d.scaling == RopeScaling::none) return f;
+  if (d.scaling == RopeScaling::linear) return f / d.factor;
   const long double wave = 2 * pi / f, slow = d.original_context / (long double)d.low_freq_factor, fast = d.original_context / (long double)d.high_freq_factor;
   if (wave < fast) return f;
   if (wave > slow) return f / d.factor;
@@ -112,6 +113,10 @@ TEST(Rope, Llama3Scaling) {  // wavelengths on both sides of the blend and in it
   const RopeDescriptor d{.shape = {1, 1, 1, 128}, .theta = 500000, .scaling = RopeScaling::llama3};
   EXPECT_EQ(frequency(d, 0), 1);
   EXPECT_NEAR(double(frequency(d, 63) * 8 / powl(500000, -126.0L / 128)), 1, 1e-15);
+}
+TEST(Rope, LinearScaling) {
+  for (DType t : {DType::f32, DType::f64})
+    for (double factor : {4.0, 2.5}) check_values({.dtype = t, .shape = {1, 2, 5, 64}, .scaling = RopeScaling::linear, .factor = factor}, 9000);
 }
 TEST(Rope, LargePositions) {
   for (int64_t p : {int64_t(1) << 24, int64_t(1) << 31, (int64_t(1) << 36) + 7, -(int64_t(1) << 33)})
@@ -255,6 +260,7 @@ TEST(Rope, Refuses) {
   refused({.shape = shape, .pairing = RopePairing(5)}, Code::invalid_problem, {"pairing 5"});
   refused({.shape = shape, .scaling = RopeScaling(5)}, Code::invalid_problem, {"scaling 5"});
   refused({.shape = shape, .scaling = RopeScaling::llama3, .factor = 0}, Code::invalid_problem, {"factor 0"});
+  refused({.shape = shape, .scaling = RopeScaling::linear, .factor = -1}, Code::invalid_problem, {"factor -1"});
   refused({.shape = shape, .scaling = RopeScaling::llama3, .low_freq_factor = 4}, Code::invalid_problem, {"low_freq_factor 4", "high_freq_factor 4"});
   refused({.shape = shape, .scaling = RopeScaling::llama3, .original_context = 0}, Code::invalid_problem, {"original_context 0"});
   refused({.dtype = DType::i32, .shape = shape}, Code::unsupported, {"no i32"});

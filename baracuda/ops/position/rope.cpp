@@ -21,6 +21,7 @@ Status validate_common(std::string_view op, const RopeDescriptor& d) {
   if (!std::isfinite(d.theta) || d.theta <= 0) return invalid(op, text("theta ", d.theta, " must be finite and positive"));
   if (d.scaling == RopeScaling::none) return {};
   if (!std::isfinite(d.factor) || d.factor <= 0) return invalid(op, text("factor ", d.factor, " must be finite and positive"));
+  if (d.scaling == RopeScaling::linear) return {};
   if (!std::isfinite(d.high_freq_factor) || !(d.low_freq_factor > 0) || !(d.high_freq_factor > d.low_freq_factor))
     return invalid(op, text("low_freq_factor ", d.low_freq_factor, " must be positive and below high_freq_factor ", d.high_freq_factor));
   if (d.original_context <= 0) return invalid(op, text("original_context ", d.original_context, " must be positive"));
@@ -59,6 +60,7 @@ struct State {
 };
 long double scaled(const RopeDescriptor& d, long double f) {
   if (d.scaling == RopeScaling::none) return f;
+  if (d.scaling == RopeScaling::linear) return f / d.factor;
   const long double turns = d.original_context * f / 6.283185307179586476925286766559L;  // within the original context
   if (turns > d.high_freq_factor) return f;
   if (turns < d.low_freq_factor) return f / d.factor;
