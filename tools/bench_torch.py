@@ -267,7 +267,22 @@ def quantized(n, back=False):
     return forward(quantize, x) if n.op == "quantize" else forward(lambda q: q.dequantize(), quantize(x))
 
 
+def made(n):
+    """Numbers of a rule, and drawn ones, into memory that is there already where torch can."""
+    if n.op == "triangle_indices":
+        return lambda: torch.tril_indices(*n.shape)
+    if n.op == "dropout":
+        return forward(lambda x: F.dropout(x, 0.1), t(n.shape, n.dtype))
+    if n.dtype not in DTYPES or (n.op in ("arange", "linspace", "randperm") and len(n.shape) > 1):
+        return None
+    y = torch.empty(n.shape, dtype=DTYPES[n.dtype])
+    return {"arange": lambda: torch.arange(n.shape[0], out=y), "linspace": lambda: torch.linspace(0, 1, n.shape[0], out=y),
+            "randperm": lambda: torch.randperm(n.shape[0], out=y), "randint": lambda: y.random_(0, 1000), "random_uniform": y.uniform_, "random_normal": y.normal_,
+            "random_exponential": y.exponential_, "bernoulli": lambda: y.bernoulli_(0.5)}[n.op]
+
+
 TORCH = {
+    **dict.fromkeys(("arange", "linspace", "triangle_indices", "random_uniform", "random_normal", "random_exponential", "bernoulli", "dropout", "randint", "randperm"), made),
     "pad": pads, "pad_backward": lambda n: pads(n, True), "permute": moves, "concat": moves, "triangle": moves, "flip": moves, "roll": moves, "repeat": moves,
     "repeat_backward": lambda n: moves(n, True), "gather": indexed, "gather_backward": lambda n: indexed(n, True), "index": indexed,
     "index_backward": lambda n: indexed(n, True), "scatter": indexed, "quantize": quantized, "dequantize": quantized, "fake_quantize": quantized,
