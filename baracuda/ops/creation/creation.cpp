@@ -1,47 +1,102 @@
 #include "baracuda/ops/creation/creation.hpp"
+#include <algorithm>
 #include <cmath>
+#include "baracuda/host/move.hpp"
+#include "baracuda/host/past.hpp"
 #include "baracuda/ops/copy/copy_elements.hpp"
+#include "baracuda/ops/creation/creation_cpu.hpp"
 #include "baracuda/ops/creation/creation_math.hpp"
 #include "baracuda/ops/elementwise/map.hpp"
 
 namespace baracuda {
 namespace {
 
-// y[i] = value(i as T), i in row-major order; value<T>(i) gives the element.
-template <class T, class F> void make(const TensorView& y, int threads, F value) {
+constexpr int64_t kBlock = 2048;
+// fill(i, at, n) writes n elements from the i-th on, n <= kBlock, in row-major order, to dense memory.
+template <class F> void make(const TensorView& y, int threads, F fill) {
   MapWalk walk;
   const MapOperand out = MapOperand::of(y);
   walk.init(y.shape, {}, {&out, 1}, false);
+  const auto copy_past = BARACUDA_ISA_PICK(move_kernels).copy_past;
+  const bool past = walk.past(0, 0);
+  const int64_t most = past || walk.direct() ? kBlock : kMapBlock;
   parallel_for(walk.size(), kPiece, threads, [&](int64_t begin, int64_t end, int) {
-    alignas(64) T block[kMapBlock];
+    alignas(64) char block[kBlock * 8];
     for (int64_t i = begin, n; i < end; i += n) {
-      n = walk.stretch(i, end - i < kMapBlock ? end - i : kMapBlock);
-      T* at = static_cast<T*>(walk.fetch(0, i, n, block, false));
-      for (int64_t k = 0; k < n; ++k) at[k] = value(i + k);
-      walk.put(0, i, n, at);
+      n = walk.stretch(i, std::min(end - i, most));
+      void* const at = past ? block : walk.fetch(0, i, n, block, false);
+      fill(i, at, n);
+      if (past) copy_past(walk.data[0] + i * walk.bytes[0], at, n * walk.bytes[0]);
+      else walk.put(0, i, n, at);
     }
+    if (past) past_fence();
   });
 }
-template <class F> void with_type(DType t, F f) {
-  visit_dtype(Castable{}, t, 0, [&]<class T>() {
-    f.template operator()<T>();
-    return 0;
+// The same of values in f64, cast to y's dtype.
+template <class F> void make_from_f64(const TensorView& y, int threads, F fill) {
+  const MapRun cast = y.dtype == DType::f64 ? nullptr : BARACUDA_ISA_PICK(cast_kernels).from[DType::f64][y.dtype];
+  make(y, threads, [=](int64_t i, void* at, int64_t n) {
+    alignas(64) double values[kBlock];
+    if (!cast) return fill(i, static_cast<double*>(at), n);
+    fill(i, values, n);
+    const void* const in[] = {values};
+    cast(nullptr, in, &at, n);
   });
+}
+// run(index, first, n): places i + first to i + first + n have this index, or with inner = 1 this one and those that follow it.
+template <class R> void index_runs(const creation::ArangeAt& f, int64_t i, int64_t n, R run) {
+  for (int64_t done = 0, count; done < n; done += count) {
+    const int64_t line = (i + done) / f.inner, index = f.extent ? line % f.extent : line;
+    count = f.inner > 1 ? f.inner - (i + done) % f.inner : f.extent ? f.extent - index : n;
+    count = std::min(count, n - done);
+    run(index, done, count);
+  }
 }
 Status run_arange(const Launch<Arange>& l) {
   const creation::ArangeAt f(l.desc);
-  with_type(l.desc.dtype, [&]<class T>() { make<T>(l.args.y, l.threads, [&](int64_t i) { return f.at<T>(i); }); });
+  if (is_floating(l.desc.dtype)) {
+    make_from_f64(l.args.y, l.threads, [&, ramp = BARACUDA_ISA_PICK(creation_kernels).ramp](int64_t i, double* at, int64_t n) {
+      index_runs(f, i, n, [&](int64_t index, int64_t first, int64_t count) {
+        ramp(f.start, f.step, index, at + first, f.inner > 1 ? 1 : count);
+        if (f.inner > 1) std::fill_n(at + first + 1, count - 1, at[first]);
+      });
+    });
+    return {};
+  }
+  visit_dtype(Castable{}, l.desc.dtype, 0, [&]<class T>() {
+    make(l.args.y, l.threads, [&](int64_t i, void* at, int64_t n) {
+      index_runs(f, i, n, [&](int64_t index, int64_t first, int64_t count) {
+        const uint64_t step = f.inner > 1 ? 0 : uint64_t(int64_t(f.step)), from = uint64_t(int64_t(f.start)) + uint64_t(int64_t(f.step)) * uint64_t(index);
+        T* const to = static_cast<T*>(at) + first;
+        for (int64_t k = 0; k < count; ++k) to[k] = T(int64_t(from + step * uint64_t(k)));
+      });
+    });
+    return 0;
+  });
   return {};
 }
 Status run_linspace(const Launch<Linspace>& l) {
   const creation::LinspaceAt f(l.desc);
-  with_type(l.desc.dtype, [&]<class T>() { make<T>(l.args.y, l.threads, [&](int64_t i) { return f.at<T>(i); }); });
+  make_from_f64(l.args.y, l.threads, [&, line = BARACUDA_ISA_PICK(creation_kernels).line](int64_t i, double* at, int64_t n) {
+    if (!f.geometric && !f.power) return line(f, i, at, n);
+    for (int64_t k = 0; k < n; ++k) at[k] = f.value(i + k);
+  });
   return {};
 }
 Status run_eye(const Launch<Eye>& l) {
   const creation::EyeAt f(l.desc, bits_of(l.desc.dtype, 1).a);
   with_element(l.desc.dtype, [&]<class T>(T) {
-    if constexpr (std::is_integral_v<T>) make<T>(l.args.y, l.threads, [&](int64_t i) { return f.at<T>(i); });
+    if constexpr (std::is_integral_v<T>)
+      make(l.args.y, l.threads, [&](int64_t i, void* at, int64_t n) {
+        for (int64_t done = 0, count; done < n; done += count) {
+          const int64_t row = (i + done) / f.columns, column = i + done - row * f.columns;
+          count = std::min(f.columns - column, n - done);
+          const creation::Columns ones = creation::ones_of(f.kind, row % f.rows, f.diagonal, f.columns);
+          const int64_t from = std::clamp(ones.from - column, int64_t(0), count), to = std::clamp(ones.to - column, from, count);
+          T* const y = static_cast<T*>(at) + done;
+          std::fill(y, y + from, T(0)), std::fill(y + from, y + to, T(f.one)), std::fill(y + to, y + count, T(0));
+        }
+      });
   });
   return {};
 }

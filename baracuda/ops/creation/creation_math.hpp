@@ -4,6 +4,7 @@
 #include "baracuda/math/element.hpp"
 #include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/creation/creation.hpp"
+#include "baracuda/ops/creation/creation_line.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace creation {
@@ -22,16 +23,15 @@ struct ArangeAt {
   template <class T> BARACUDA_HD T at(int64_t i) const {
     int64_t index = inner == 1 ? i : quotient(i, inner);
     if (extent) index -= quotient(index, extent) * extent;
-    if constexpr (std::is_floating_point_v<T> || kIsHalf<T>) return from_double<T>(__builtin_fma(double(index), step, start));
+    if constexpr (std::is_floating_point_v<T> || kIsHalf<T>) return from_double<T>(ramp(start, step, double(index)));
     else return T(int64_t(uint64_t(int64_t(start)) + uint64_t(int64_t(step)) * uint64_t(index)));
   }
 };
 
-struct LinspaceAt {
-  double start, end, half, step, root_up, root_down, base;
-  int64_t steps;
-  bool narrow, geometric, power;
-  explicit LinspaceAt(const LinspaceDescriptor& d) : start(d.start), end(d.end), base(d.base.value_or(1)), steps(d.endpoint ? d.shape[0] - 1 : d.shape[0]), geometric(d.geometric), power(d.base.has_value()) {
+struct LinspaceAt : CreationLine {
+  double root_up, root_down, base;
+  bool geometric, power;
+  explicit LinspaceAt(const LinspaceDescriptor& d) : CreationLine{d.start, d.end, 0, 0, d.endpoint ? d.shape[0] - 1 : d.shape[0], true}, base(d.base.value_or(1)), geometric(d.geometric), power(d.base.has_value()) {
     // Halves first, so that the difference of two large numbers does not overflow.
     half = steps > 0 ? (end / 2 - start / 2) / double(steps) : 0, step = 2 * half, narrow = std::isfinite(step);
     // The ratio of neighbours to the power of 1 / 2, whose own root of order steps / 2 it is: start / end may be beyond f64, this is not.
@@ -42,11 +42,9 @@ struct LinspaceAt {
     return i == 0 ? from : from * pow(Pack<double, 1>(ratio), Pack<double, 1>(2 * double(i) / double(steps))).v;
   }
   BARACUDA_HD double value(int64_t i) const {
-    const bool first_half = i < (steps + 1) / 2 || steps == 0;
+    const bool first_half = i < turn(*this);
     if (geometric) return first_half ? along(start, root_up, i) : along(end, root_down, steps - i);
-    double v;
-    if (first_half) v = narrow ? __builtin_fma(double(i), step, start) : 2 * __builtin_fma(double(i), half, start / 2);
-    else v = narrow ? __builtin_fma(-double(steps - i), step, end) : 2 * __builtin_fma(-double(steps - i), half, end / 2);
+    const double v = first_half ? ahead(*this, double(i)) : behind(*this, double(steps - i));
     return power ? pow(Pack<double, 1>(base), Pack<double, 1>(v)).v : v;
   }
   template <class T> BARACUDA_HD T at(int64_t i) const { return cast_element<T>(value(i)); }
@@ -54,6 +52,14 @@ struct LinspaceAt {
 
 BARACUDA_HD bool is_one(EyeKind kind, int64_t off, int64_t diagonal) {  // off: column - row
   return kind == EyeKind::diagonal ? off == diagonal : kind == EyeKind::lower ? off <= diagonal : off >= diagonal;
+}
+// The columns of a row where it is.
+struct Columns { int64_t from, to; };
+BARACUDA_HD Columns ones_of(EyeKind kind, int64_t row, int64_t diagonal, int64_t columns) {
+  int64_t at;
+  if (__builtin_add_overflow(row, diagonal, &at) || at > columns) at = columns;
+  const int64_t from = at < 0 ? 0 : at, to = at < 0 ? 0 : at < columns ? at + 1 : columns;
+  return kind == EyeKind::diagonal ? Columns{from, to} : kind == EyeKind::lower ? Columns{0, to} : Columns{from, columns};
 }
 struct EyeAt {
   EyeKind kind;

@@ -167,5 +167,19 @@ TEST(Creation, ContractAndRefusals) {
   expect_refused(EyePlan::select(s, {DType::f32, {-7, 42}}).status(), bad, {"[-7, 42]"});
 }
 
+TEST(Creation, LargerThanTheCaches) {  // written past them, from 64 bytes on
+  const int64_t n = (int64_t(24) << 18) + 1003, side = 2600;
+  std::vector<float> memory(size_t(side * side + 16));
+  float* const y = memory.data() + (0 - reinterpret_cast<uintptr_t>(memory.data())) % 64 / sizeof(float);
+  ASSERT_OK(run_plan<Arange>({.dtype = DType::f32, .shape = {n}, .start = 5}, {TensorView::dense(y, DType::f32, {n})}));
+  for (int64_t i = 0; i < n; ++i) ASSERT_EQ(y[i], float(i + 5)) << i;
+  ASSERT_OK(run_plan<Arange>({.dtype = DType::i32, .shape = {n}, .step = -3}, {TensorView::dense(y, DType::i32, {n})}));
+  for (int64_t i = 0; i < n; ++i) ASSERT_EQ(reinterpret_cast<int32_t*>(y)[i], -3 * i) << i;
+  ASSERT_OK(run_plan<Linspace>({.dtype = DType::f32, .shape = {n}, .end = double(n - 1)}, {TensorView::dense(y, DType::f32, {n})}));
+  for (int64_t i = 0; i < n; ++i) ASSERT_EQ(y[i], float(i)) << i;
+  ASSERT_OK(run_plan<Eye>({.dtype = DType::f32, .shape = {side, side}, .kind = EyeKind::lower}, {TensorView::dense(y, DType::f32, {side, side})}));
+  for (int64_t i = 0; i < side * side; ++i) ASSERT_EQ(y[i], float(i % side <= i / side)) << i;
+}
+
 }  // namespace
 }  // namespace baracuda
