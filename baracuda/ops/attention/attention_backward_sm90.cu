@@ -3,13 +3,14 @@
 //   dkv kernel  a block owns 128 keys, two warpgroups 64 each, and goes through tiles of 64 queries: s^T = k q^T, dp^T = v dy^T from shared memory;
 //               dv += p^T dy, dk += ds^T q with the weights in registers
 //   dq kernel   a block owns 128 queries and goes through tiles of 64 keys: s, dp, dq += ds k
+#include "baracuda/device/hopper.cuh"
 #include "baracuda/ops/attention/attention_gradient.cuh"
-#include "baracuda/ops/attention/attention_sm90.cuh"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 using namespace attention;
+using namespace hopper;
 
 template <int kWidth> struct Config {  // of both kernels: rows that a block owns, rows of a tile
   static constexpr int kRows = 128, kThreads = 256, kTile = 64;

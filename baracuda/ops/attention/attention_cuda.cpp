@@ -60,17 +60,19 @@ Result<PlanState> only_sm90(const Stream& stream, const SdpaDescriptor&, const P
   return PlanState{};
 }
 std::string refuse_scores(const SdpaDescriptor& d) { return d.softcap != 0 || d.alibi || d.has_bias() ? "for scores without softcap, ALiBi and bias" : ""; }
+std::string refuse_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
+  if (const std::string why = refuse_scores(d); !why.empty()) return why;
+  if (d.q_len < 128) return "for 128 queries and more";
+  return d.scale && !(*d.scale > 0) ? "for scales above 0" : refuse_mma(d, p);
+}
 std::string refuse_backward_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
   if (const std::string why = refuse_scores(d); !why.empty()) return why;
   if (std::max(d.head_dim, d.dv()) > 128) return "for head dims up to 128";
-  if (d.q_len < 128) return "for 128 queries and more";
-  return refuse_mma(d, p);
-}
-std::string refuse_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
-  return d.scale && !(*d.scale > 0) ? "for scales above 0" : refuse_backward_sm90(d, p);
+  return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
 }
 Status run_sm90(const Launch<FlashSdpa>& l) {
   SdpaCuda p = problem_of(l.desc, l.args);
+  p.splits = 1, p.multiprocessors = device::facts(l.stream.device.index).multiprocessors;
   return device::queue(l.stream, "flash_sdpa.cuda.wgmma", [&] { return sdpa_cuda_sm90.forward[l.desc.dtype](p, l.stream.handle); });
 }
 
@@ -108,9 +110,30 @@ std::string refuse_backward_mma(const SdpaDescriptor& d, const PlanPreference& p
   const std::string why = refuse_scores(d);
   return why.empty() ? refuse_mma(d, p) : why;
 }
+void carve_ordered(const SdpaDescriptor& d, SdpaCuda& p, Carver& c) {
+  const int64_t width = std::max(d.head_dim, d.dv()) <= 64 ? 64 : 128, tile = sdpa_ordered_tile(width);
+  p.tiles = d.varlen ? d.total_q / tile + d.batch + 1 : d.batch * blocks(d.q_len, tile);
+  p.sums = static_cast<float*>(c.take_bytes("sums of queries", d.heads * p.tiles * tile, 8));
+  p.turns = static_cast<int*>(c.take_bytes("turns", 2 * d.heads * p.tiles + 1, 4));
+  p.dq_sums = static_cast<float*>(c.take_bytes("dq", d.heads * p.tiles * tile * width, 4));
+}
+void carve_backward_sm90(const SdpaDescriptor& d, const void*, Carver& c) {
+  SdpaCuda p{};
+  carve_delta(d, c);
+  if (d.dtype == DType::bf16) carve_ordered(d, p, c);
+}
 Status run_backward_sm90(const Launch<FlashSdpaBackward>& l) {
+  constexpr std::string_view name = "flash_sdpa_backward.cuda.wgmma";
   const DType t = l.desc.dtype;
-  return run_in_order(l, "flash_sdpa_backward.cuda.wgmma", backward_of(l), {sdpa_cuda_backward.delta[t], sdpa_cuda_backward_sm90.dkv[t], sdpa_cuda_backward_sm90.dq[t]});
+  SdpaCuda p = backward_of(l);
+  if (t == DType::bf16) {
+    Carver c = l.carver();
+    carve_delta(l.desc, c), carve_ordered(l.desc, p, c);
+    int answer = 0;
+    const Status queued = device::queue(l.stream, name, [&] { return (answer = sdpa_cuda_backward_ordered(p, l.stream.handle)) == kSdpaNotOrdered ? 0 : answer; });
+    if (answer != kSdpaNotOrdered) return queued;
+  }
+  return run_in_order(l, name, p, {sdpa_cuda_backward.delta[t], sdpa_cuda_backward_sm90.dkv[t], sdpa_cuda_backward_sm90.dq[t]});
 }
 Status run_backward_mma(const Launch<FlashSdpaBackward>& l) {
   const DType t = l.desc.dtype;
@@ -133,7 +156,7 @@ template <> std::span<const Kernel<FlashSdpa>> cuda_kernels<FlashSdpa>() {
 template <> std::span<const Kernel<FlashSdpaBackward>> cuda_kernels<FlashSdpaBackward>() {
   static constexpr Kernel<FlashSdpaBackward> list[] = {
       {.name = "flash_sdpa_backward.cuda.wgmma", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<FlashSdpaBackward>(TypeList<f16, bf16>{}, attention::run_backward_sm90),
-       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_backward_sm90, .carve = attention::carve_backward, .prepare = attention::only_sm90},
+       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_backward_sm90, .carve = attention::carve_backward_sm90, .prepare = attention::only_sm90},
       {.name = "flash_sdpa_backward.cuda.mma", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpaBackward>(TypeList<f16, bf16>{}, attention::run_backward_mma),
        .guarantee = attention::mma_guarantee, .refuse = attention::refuse_backward_mma, .carve = attention::carve_backward},
       {.name = "flash_sdpa_backward.cuda.exact", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpaBackward>(Floating{}, attention::run_backward_exact),

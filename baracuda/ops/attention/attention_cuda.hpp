@@ -12,13 +12,20 @@ struct SdpaCuda : SdpaCall {
   bool cu_q_wide, cu_k_wide;  // i64
   bool joined;                // forward: the heads that share keys go through together
   int64_t splits;             // forward on tensor cores: parts of the keys
+  int multiprocessors;        // forward on Hopper
   void* partial;              // [batch, heads, q_len, splits][2 + head_dim_v] f32, where there are several
   void* dbias;
   int64_t dbias_stride[4], bias_shape[4];
+  // Backward in one pass: tiles of queries of a head; lse and delta of each tile; turns of its halves, and of the blocks; dq before the scale.
+  int64_t tiles;
+  float *sums, *dq_sums;
+  int* turns;
 };
 // A CUDA error number; 0: queued.
 using SdpaLaunch = int (*)(const SdpaCuda&, void* stream);
 inline constexpr int64_t kSdpaSplit = 1024;  // keys of a part
+constexpr int sdpa_ordered_tile(int64_t width) { return width <= 64 ? 128 : 64; }  // queries of a tile of the backward in one pass
+inline constexpr int kSdpaNotOrdered = -1;  // its answer where the copy engine cannot read a tensor; nothing is queued
 inline constexpr int64_t kSdpaMmaRows = 64;  // the fewest query rows of a block on tensor cores
 struct SdpaCudaForward { ByDType<SdpaLaunch> exact; };
 struct SdpaCudaMma { ByDType<SdpaLaunch> forward; };
@@ -27,6 +34,7 @@ struct SdpaCudaBackward { ByDType<SdpaLaunch> delta, dq, dkv, dbias; };
 extern const SdpaCudaForward sdpa_cuda_forward;
 extern const SdpaCudaMma sdpa_cuda_mma, sdpa_cuda_sm90;
 extern const SdpaCudaBackwardMma sdpa_cuda_backward_mma, sdpa_cuda_backward_sm90;
+extern const SdpaLaunch sdpa_cuda_backward_ordered;
 extern const SdpaCudaBackward sdpa_cuda_backward;
 
 }  // namespace baracuda

@@ -188,10 +188,12 @@ __device__ __forceinline__ void weighted(float (&sum)[kTiles][kColumns / 8][4], 
 // lane's line i. (In shared memory zeros stand in its place, since a weight of 0 must not meet it.)
 template <class T, int kColumns, int kTiles>
 __device__ __forceinline__ void add_nonfinite(float (&sum)[kTiles][kColumns / 8][4], const uint32_t (&seen)[2 * kTiles], const T* from, int64_t row, int count, int column0, int d) {
-  const int lane = int(threadIdx.x) % 32, t = lane % 4;
+  const int lane = int(threadIdx.x) % 32;
 #pragma unroll 1
   for (int j = 0; j < count; ++j) {
     const uint16_t* const value = reinterpret_cast<const uint16_t*>(from + j * row);
+    int t = lane % 4;
+    asm volatile("" : "+r"(t));  // what follows from it takes no registers outside this rare loop
     bool here[2 * kTiles];
 #pragma unroll
     for (int i = 0; i < 2 * kTiles; ++i) here[i] = __shfl_sync(kAllLanes, seen[i], (lane & ~3) | (j % 8 / 2)) >> (j / 8 * 2 + j % 2) & 1;
@@ -275,12 +277,12 @@ __device__ __forceinline__ float row_sum(float v) {
 }
 // Line i's scores outside columns [begin, end) become -inf; the bits of those that count.
 template <int kTiles, int kStep> __device__ __forceinline__ uint32_t hide(float (&x)[kTiles][kStep / 8][4], int i, int begin, int end) {
-  const int t = int(threadIdx.x) % 4;
+  begin -= int(threadIdx.x) % 4 * 2, end -= int(threadIdx.x) % 4 * 2;
   uint32_t seen = 0;
 #pragma unroll
   for (int e = 0; e < kStep / 4; ++e) {
     float& score = x[i / 2][e / 2][2 * (i % 2) + e % 2];
-    const int at = e / 2 * 8 + 2 * t + e % 2;
+    const int at = e / 2 * 8 + e % 2;
     if (at < begin || at >= end) score = float(-kInf);
     seen |= uint32_t(score != float(-kInf)) << e;
   }

@@ -149,66 +149,73 @@ TEST(Attention, case_masked_nan_leak) {
     EXPECT_TRUE(std::isfinite(c.lse.at(0)));
   }
 }
+// Rows of halves that lie at multiples of 16 bytes and rows that do not go other ways on CUDA.
+std::vector<std::pair<DType, int64_t>> dtypes_and_widths() {
+  std::vector<std::pair<DType, int64_t>> all;
+  for (DType t : kDTypesHere)
+    for (int64_t w : {20, 24}) all.push_back({t, w});
+  return all;
+}
 // Whatever hidden keys, and queries that do not see a key, hold: every bit of what depends on neither stays.
 TEST(Attention, HiddenValuesNeverMatter) {
-  for (DType t : kDTypesHere) {
-    SdpaDescriptor d = shape(t, 1, 2, 1, 150, 170, 20);
+  for (auto [t, w] : dtypes_and_widths()) {
+    SdpaDescriptor d = shape(t, 1, 2, 1, 150, 170, w);
     d.causal = true;
     Sdpa clean(d, 21), dirty(d, 21);
     const int64_t bad_q = 60, bad_k = 100;  // query 60 sees keys 0 .. 80; key 100 is seen by queries from 80 on
-    for (int64_t e = 0; e < 20; ++e) {
-      dirty.k.set(bad_k * 20 + e, NAN), dirty.v.set(bad_k * 20 + e, e % 2 ? INFINITY : NAN);
-      dirty.q.set(bad_q * 20 + e, NAN), dirty.dy.set(bad_q * 20 + e, NAN);
+    for (int64_t e = 0; e < w; ++e) {
+      dirty.k.set(bad_k * w + e, NAN), dirty.v.set(bad_k * w + e, e % 2 ? INFINITY : NAN);
+      dirty.q.set(bad_q * w + e, NAN), dirty.dy.set(bad_q * w + e, NAN);
     }
     for (Sdpa* c : {&clean, &dirty}) {
       ASSERT_OK(c->forward());
       ASSERT_OK(c->backward());
     }
-    for (int64_t i = 0; i < 2 * 150 * 20; ++i) {
-      const int64_t head = i / (150 * 20), query = i / 20 % 150;
+    for (int64_t i = 0; i < 2 * 150 * w; ++i) {
+      const int64_t head = i / (150 * w), query = i / w % 150;
       if (query >= 80) EXPECT_TRUE(std::isnan(dirty.y.at(i)) && std::isnan(dirty.dq.at(i)));
       else if (head == 0 && query == bad_q) EXPECT_TRUE(std::isnan(dirty.y.at(i)));
       else EXPECT_TRUE(dirty.y.at(i) == clean.y.at(i) && dirty.dq.at(i) == clean.dq.at(i)) << head << " " << query;
     }
-    for (int64_t i = 0; i < 170 * 20; ++i)  // keys that neither query 60 of head 0 nor a query that saw NaN sees: none before ... after it
-      if (i / 20 <= 80 || i / 20 == bad_k) EXPECT_TRUE(std::isnan(dirty.dk.at(i))) << i / 20;
+    for (int64_t i = 0; i < 170 * w; ++i)  // keys that neither query 60 of head 0 nor a query that saw NaN sees: none before ... after it
+      if (i / w <= 80 || i / w == bad_k) EXPECT_TRUE(std::isnan(dirty.dk.at(i))) << i / w;
   }
 }
 TEST(Attention, HiddenQueriesNeverMatter) {  // a NaN query spoils the gradients of the keys that it sees, and no other
-  for (DType t : kDTypesHere) {
-    SdpaDescriptor d = shape(t, 1, 1, 1, 150, 150, 20);
+  for (auto [t, w] : dtypes_and_widths()) {
+    SdpaDescriptor d = shape(t, 1, 1, 1, 150, 150, w);
     d.causal = true;
     Sdpa clean(d, 22), dirty(d, 22);
-    for (int64_t e = 0; e < 20; ++e) dirty.q.set(60 * 20 + e, NAN), dirty.dy.set(60 * 20 + e, INFINITY);
+    for (int64_t e = 0; e < w; ++e) dirty.q.set(60 * w + e, NAN), dirty.dy.set(60 * w + e, INFINITY);
     for (Sdpa* c : {&clean, &dirty}) {
       ASSERT_OK(c->forward());
       ASSERT_OK(c->backward());
     }
-    for (int64_t i = 0; i < 150 * 20; ++i) {
-      if (i / 20 <= 60) EXPECT_TRUE(std::isnan(dirty.dk.at(i)) && !std::isfinite(dirty.dv.at(i)));
-      else EXPECT_TRUE(dirty.dk.at(i) == clean.dk.at(i) && dirty.dv.at(i) == clean.dv.at(i)) << name(t) << " " << i / 20;
-      if (i / 20 != 60) EXPECT_EQ(dirty.dq.at(i), clean.dq.at(i));
+    for (int64_t i = 0; i < 150 * w; ++i) {
+      if (i / w <= 60) EXPECT_TRUE(std::isnan(dirty.dk.at(i)) && !std::isfinite(dirty.dv.at(i)));
+      else EXPECT_TRUE(dirty.dk.at(i) == clean.dk.at(i) && dirty.dv.at(i) == clean.dv.at(i)) << name(t) << " " << i / w;
+      if (i / w != 60) EXPECT_EQ(dirty.dq.at(i), clean.dq.at(i));
     }
   }
 }
 TEST(Attention, OneValueThatIsNotFinite) {  // in v it shows in its column, in dy in its column of dv
-  for (DType t : kDTypesHere)
+  for (auto [t, w] : dtypes_and_widths())
     for (double bad : {double(NAN), double(INFINITY)}) {
-      SdpaDescriptor d = shape(t, 1, 1, 1, 150, 150, 20);
+      SdpaDescriptor d = shape(t, 1, 1, 1, 150, 150, w);
       d.causal = true;
       Sdpa clean(d, 23), value(d, 23), gradient(d, 23);
-      value.v.set(70 * 20 + 3, bad), gradient.dy.set(90 * 20 + 5, bad);
+      value.v.set(70 * w + 3, bad), gradient.dy.set(90 * w + 5, bad);
       for (Sdpa* c : {&clean, &value, &gradient}) {
         ASSERT_OK(c->forward());
         ASSERT_OK(c->backward());
       }
-      for (int64_t i = 0; i < 150 * 20; ++i) {
-        const bool in_y = i / 20 >= 70 && i % 20 == 3, in_dv = i / 20 <= 90 && i % 20 == 5;
+      for (int64_t i = 0; i < 150 * w; ++i) {
+        const bool in_y = i / w >= 70 && i % w == 3, in_dv = i / w <= 90 && i % w == 5;
         if (in_y) EXPECT_FALSE(std::isfinite(value.y.at(i))) << name(t) << " " << i;
         else EXPECT_EQ(value.y.at(i), clean.y.at(i)) << name(t) << " " << i;
         if (in_dv) EXPECT_FALSE(std::isfinite(gradient.dv.at(i))) << name(t) << " " << i;
         else EXPECT_EQ(gradient.dv.at(i), clean.dv.at(i)) << name(t) << " " << i;
-        if (i / 20 <= 90) EXPECT_FALSE(std::isfinite(gradient.dk.at(i)));
+        if (i / w <= 90) EXPECT_FALSE(std::isfinite(gradient.dk.at(i)));
         else EXPECT_EQ(gradient.dk.at(i), clean.dk.at(i)) << name(t) << " " << i;
       }
     }

@@ -228,6 +228,16 @@ TEST(AttentionVarlen, case_varlen_zero_q) {
     }
   }
 }
+TEST(AttentionVarlen, SeveralTiles) {
+  for (auto [width, left, right] : {std::tuple<int64_t, int64_t, int64_t>{64, -1, 0}, {128, 90, 40}, {96, 300, -1}, {256, -1, 0}}) {
+    SdpaDescriptor d{.dtype = DType::bf16, .batch = 5, .heads = 4, .kv_heads = 2, .q_len = 400, .k_len = 420, .head_dim = width, .window_left = left, .window_right = right,
+                     .varlen = true, .total_q = 863, .total_k = 871};
+    Sdpa c(d, 64);
+    c.lengths({0, 400, 400, 401, 640, 863}, {0, 300, 330, 331, 571, 871});
+    check_sdpa(c);
+    check_repeat_bits<FlashSdpaBackward>(d, c.backward_args(), {}, 3);
+  }
+}
 TEST(AttentionVarlen, SlopesPerSequence) {
   SdpaDescriptor d{.dtype = DType::f32, .batch = 2, .heads = 4, .q_len = 30, .k_len = 30, .head_dim = 8, .causal = true, .alibi = true, .varlen = true,
                    .total_q = 50, .total_k = 50};
