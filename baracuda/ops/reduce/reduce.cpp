@@ -4,6 +4,7 @@
 #include "baracuda/math/element.hpp"
 #include "baracuda/math/half.hpp"
 #include "baracuda/ops/reduce/reduce_detail.hpp"
+#include "baracuda/ops/reduce/reduce_math.hpp"
 
 namespace baracuda {
 
@@ -83,9 +84,6 @@ DType y_dtype(const ReduceDescriptor& d) {
   }
 }
 
-namespace {
-
-// What an empty row leaves.
 ReduceState empty_state(ReduceLoop loop, DType t) {
   ReduceState s;
   const bool floating = is_floating(t) && loop != ReduceLoop::nonzero;
@@ -94,32 +92,18 @@ ReduceState empty_state(ReduceLoop loop, DType t) {
   s.b = 0;
   return s;
 }
-int exponent(double b) { return int(std::clamp(b, -5000.0, 5000.0)); }
-// The numbers that `count` states stand for, for floating y.
-void values_of(const ReduceDescriptor& d, int64_t n, const ReduceState* s, int64_t count, double* y) {
-  auto each = [&](auto f) { for (int64_t i = 0; i < count; ++i) y[i] = f(s[i]); };
-  switch (plain_kind(d)) {
-    case ReduceKind::mean: return each([&](const ReduceState& r) { return r.a / double(n); });
-    case ReduceKind::nanmean: return each([](const ReduceState& r) { return r.a / r.b; });
-    case ReduceKind::prod: return each([](const ReduceState& r) { return std::ldexp(r.a, exponent(r.b)); });
-    case ReduceKind::norm2: return each([](const ReduceState& r) { return r.b == 0 ? std::sqrt(r.a) : std::ldexp(std::sqrt(r.a), exponent(r.b)); });
-    case ReduceKind::norm_p: return each([&](const ReduceState& r) { return r.a * std::pow(r.b, 1 / d.p); });
-    case ReduceKind::norm0: return each([](const ReduceState& r) { return double(r.i); });
-    case ReduceKind::logsumexp: return each([](const ReduceState& r) { return std::isfinite(r.a) ? r.a + std::log(r.b) : r.a; });
-    case ReduceKind::var: case ReduceKind::std: {
-      const double free = double(n) - d.correction;
-      const bool root = d.kind == ReduceKind::std;
-      return each([&](const ReduceState& r) {
-        const double var = free > 0 ? r.b / free + (r.a - r.a) : NAN;
-        return root ? std::sqrt(var) : var;
-      });
-    }
-    default: return each([](const ReduceState& r) { return r.a; });
-  }
+unsigned mask_of(const ArgReduceDescriptor& d) {
+  unsigned mask = (1u << d.shape.rank) - 1;
+  if (d.axis) (void)reduce_axes(ArgReduce::name, d.shape, {*d.axis}, mask);
+  return mask;
 }
-int64_t whole_of(const ReduceDescriptor& d, int64_t n, const ReduceState& s) {
-  return d.kind == ReduceKind::any ? s.i > 0 : d.kind == ReduceKind::all ? s.i == n : s.i;
+ReduceLoop loop_of(const ArgReduceDescriptor& d) { return d.kind == ArgReduceKind::argmax ? ReduceLoop::argmax : ReduceLoop::argmin; }
+ReduceDescriptor one_of(const AminmaxDescriptor& d) {
+  return {.kind = ReduceKind::max, .dtype = d.dtype, .shape = d.shape, .axes = d.axes, .keepdim = d.keepdim};
 }
+
+namespace {
+
 bool logical(ReduceKind k) { return k == ReduceKind::any || k == ReduceKind::all || k == ReduceKind::count_nonzero; }
 
 // The rows' results to y (and mean), wherever they lie.
@@ -137,12 +121,13 @@ struct Results {
       walk.at(first + i, at);
       run = std::min({kMost, count - i, walk.kept.inner - (first + i) % walk.kept.inner});
       const int64_t step = walk.kept.inner_stride(1);
-      if (floating) values_of(d, walk.n, s + i, run, value);
+      if (floating)
+        for (int64_t k = 0; k < run; ++k) value[k] = reduce_math::value(plain_kind(d), double(walk.n), d.correction, d.p, s[i + k]);
       visit_dtype(kReduceDTypes, y_dtype(d), 0, [&]<class T>() {
         T* const y = a.y.as<T>() + at[1];
         for (int64_t k = 0; k < run; ++k)
           if constexpr (is_floating(kDTypeOf<T>)) y[k * step] = from_double<T>(value[k]);
-          else y[k * step] = floating ? T() : T(whole_of(d, walk.n, s[i + k]));
+          else y[k * step] = floating ? T() : T(reduce_math::whole(d.kind, walk.n, s[i + k]));
         return 0;
       });
       if (!a.mean.absent())
@@ -184,12 +169,6 @@ template <class F> void each_output(const ReduceWalk& walk, int64_t first, int64
     f(i, at);
   }
 }
-unsigned mask_of(const ArgReduceDescriptor& d) {
-  unsigned mask = (1u << d.shape.rank) - 1;
-  if (d.axis) (void)reduce_axes(ArgReduce::name, d.shape, {*d.axis}, mask);
-  return mask;
-}
-ReduceLoop loop_of(const ArgReduceDescriptor& d) { return d.kind == ArgReduceKind::argmax ? ReduceLoop::argmax : ReduceLoop::argmin; }
 PrecisionGuarantee arg_guarantee(const ArgReduceDescriptor& d) { return {.math_precision = d.dtype, .accumulator = d.dtype, .batch_invariant = true}; }
 void carve_arg(const ArgReduceDescriptor& d, const void*, Carver& c) { ReduceScratch::carve(loop_of(d), d.dtype, d.shape, mask_of(d), c); }
 Status run_arg(const Launch<ArgReduce>& l) {
@@ -212,9 +191,6 @@ Status run_arg(const Launch<ArgReduce>& l) {
 }
 
 // --- both extrema
-ReduceDescriptor one_of(const AminmaxDescriptor& d) {
-  return {.kind = ReduceKind::max, .dtype = d.dtype, .shape = d.shape, .axes = d.axes, .keepdim = d.keepdim};
-}
 PrecisionGuarantee both_guarantee(const AminmaxDescriptor& d) { return {.math_precision = d.dtype, .accumulator = d.dtype, .batch_invariant = true}; }
 void carve_both(const AminmaxDescriptor& d, const void*, Carver& c) { ReduceScratch::carve(ReduceLoop::minmax, d.dtype, d.shape, mask_of(one_of(d)), c); }
 Status run_both(const Launch<Aminmax>& l) {

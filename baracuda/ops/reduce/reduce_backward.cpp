@@ -5,7 +5,8 @@
 #include "baracuda/math/half.hpp"
 #include "baracuda/host/move.hpp"
 #include "baracuda/host/past.hpp"
-#include "baracuda/ops/reduce/reduce_detail.hpp"
+#include "baracuda/ops/reduce/reduce_backward_detail.hpp"
+#include "baracuda/ops/reduce/reduce_math.hpp"
 
 namespace baracuda {
 namespace {
@@ -14,32 +15,6 @@ constexpr int64_t kStaged = 1024, kMostRun = 256, kSide = 32;  // kSide: columns
 // x of a slice stays in the caches between the pass that finds its rows' numbers and the one that writes dx.
 constexpr int64_t kRowSlice = 512 << 10, kColumnSlice = 8 << 20;
 
-bool one_of_ties(const ReduceDescriptor& d) {
-  return (d.kind == ReduceKind::max || d.kind == ReduceKind::min) && d.ties != ReduceTies::split;
-}
-ReduceLoop loop_for(const ReduceDescriptor& d) {  // over x, before the map
-  if (one_of_ties(d)) return d.kind == ReduceKind::max ? ReduceLoop::argmax : ReduceLoop::argmin;
-  const ReduceKind k = plain_kind(d);
-  return has_mean(k) ? ReduceLoop::moments : k == ReduceKind::norm_inf || k == ReduceKind::norm_neg_inf ? ReduceLoop::equal_magnitude : ReduceLoop::equal;
-}
-bool is_extremum(ReduceKind k) {
-  return k == ReduceKind::max || k == ReduceKind::min || k == ReduceKind::norm_inf || k == ReduceKind::norm_neg_inf;
-}
-bool may_loop(ReduceKind k) { return is_extremum(k) || k == ReduceKind::logsumexp || k == ReduceKind::nanmean || has_mean(k); }
-ReduceMapKind map_of(const ReduceDescriptor& d) {
-  switch (plain_kind(d)) {
-    case ReduceKind::max: case ReduceKind::min: return one_of_ties(d) ? ReduceMapKind::spread : ReduceMapKind::equal;
-    case ReduceKind::norm_inf: case ReduceKind::norm_neg_inf: return ReduceMapKind::equal_magnitude;
-    case ReduceKind::norm1: return ReduceMapKind::sign;
-    case ReduceKind::norm2: return ReduceMapKind::ratio;
-    case ReduceKind::norm_p: return ReduceMapKind::power;
-    case ReduceKind::logsumexp: return ReduceMapKind::softmax;
-    case ReduceKind::var: case ReduceKind::std: return ReduceMapKind::distance;
-    case ReduceKind::nansum: case ReduceKind::nanmean: return ReduceMapKind::numbers;
-    default: return ReduceMapKind::spread;
-  }
-}
-bool reads_x(ReduceMapKind k) { return k != ReduceMapKind::spread; }
 
 // The gradient over `shape`, or over a slice of it: every operand's strides are over all axes, 0 where a row has one element of it.
 struct Operand {
@@ -125,28 +100,12 @@ struct Numbers {
   template <class A> void put(int64_t o, int64_t count, const double* dys, const double* ys, const double* found) const {
     const ReduceDescriptor& d = problem.d;
     A *const g = reinterpret_cast<A*>(s.g) + o, *const p = reinterpret_cast<A*>(s.p) + o, *const q = reinterpret_cast<A*>(s.q) + o;
-    const double n = double(walk.n), free = n - d.correction;
-    auto each = [&](auto f) { for (int64_t i = 0; i < count; ++i) f(i, dys[i], ys[i], found[i]); };
-    switch (plain_kind(d)) {
-      case ReduceKind::mean: return each([&](int64_t i, double dy, double, double) { g[i] = A(dy / n); });
-      case ReduceKind::nanmean: return each([&](int64_t i, double dy, double, double nans) { g[i] = A(dy / (n - nans)); });
-      case ReduceKind::norm0: return each([&](int64_t i, double, double, double) { g[i] = 0; });
-      case ReduceKind::max: case ReduceKind::min: case ReduceKind::norm_inf: case ReduceKind::norm_neg_inf:
-        if (one_of_ties(d)) return each([&](int64_t i, double, double, double) { g[i] = 0; });
-        return each([&](int64_t i, double dy, double y, double hits) { g[i] = A(dy / hits), p[i] = A(y); });
-      case ReduceKind::norm2: return each([&](int64_t i, double dy, double y, double) { g[i] = A(y == 0 ? 0 : dy), p[i] = A(y == 0 ? 1 : y); });
-      case ReduceKind::norm_p:
-        return each([&](int64_t i, double dy, double y, double) { g[i] = A(y == 0 ? 0 : dy), p[i] = A(y == 0 ? 1 : y), q[i] = A(y == 0 ? 0 : d.p - 1); });
-      case ReduceKind::logsumexp:
-        return each([&](int64_t i, double dy, double y, double hits) {
-          g[i] = A(y == -INFINITY ? 0 : y == INFINITY ? dy / hits : dy), p[i] = A(y == -INFINITY ? INFINITY : y);
-        });
-      case ReduceKind::var: case ReduceKind::std:
-        return each([&](int64_t i, double dy, double y, double mean) {
-          g[i] = A(!(free > 0) ? NAN : d.kind == ReduceKind::var ? dy * 2 / free : y == 0 ? 0 : dy / free / y);
-          p[i] = A(mean), q[i] = A(mean - double(A(mean)));
-        });
-      default: return each([&](int64_t i, double dy, double, double) { g[i] = A(dy); });
+    const reduce_math::RowOf row{plain_kind(d), one_of_ties(d), double(walk.n), d.correction, d.p};
+    for (int64_t i = 0; i < count; ++i) {
+      const auto v = reduce_math::numbers_of<A>(row, dys[i], ys[i], found[i]);
+      g[i] = v.g;
+      if (s.p) p[i] = v.p;
+      if (s.q) q[i] = v.q;
     }
   }
 };

@@ -4,33 +4,9 @@
 #include "baracuda/core/dtype.hpp"
 #include "baracuda/host/isa.hpp"
 #include "baracuda/host/row_sum.hpp"
+#include "baracuda/ops/reduce/reduce_state.hpp"
 
 namespace baracuda {
-
-// The loops that the kinds are made of, and the state of m elements that each leaves.
-enum class ReduceLoop : uint8_t {
-  sum, magnitudes,    // a; of |x|
-  numbers,            // a sum, b count of the elements that are not NaN
-  squares,            // a 4^b: b is 0 but where a sum of f64 squares leaves the range
-  powers,             // a largest |x| (least for a negative power), b sum of (|x| / a)^power
-  moments,            // a mean, b sum of squared distances from it
-  product,            // a 2^b, |a| in [1, 2), 0, infinite or NaN
-  exps,               // a largest, b sum of exp(x - a); where a is infinite, b says nothing
-  max, min,           // a
-  largest, least,     // a, of |x|
-  minmax,             // a (integers: i) the largest, b (at) the smallest
-  argmax, argmin,     // a (integers: i) the extremum, at: the first index that has it
-  equal, equal_magnitude,  // a elements that equal the shift (NaN equals NaN); whose |x| does
-  nonzero,            // i elements
-  count
-};
-struct ReduceState {
-  union { double a; int64_t i; };
-  union { double b; int64_t at; };
-};
-constexpr bool of_magnitudes(ReduceLoop l) {
-  return l == ReduceLoop::magnitudes || l == ReduceLoop::largest || l == ReduceLoop::least || l == ReduceLoop::equal_magnitude;
-}
 
 // Row r is x + r pitch, m elements with stride 1, shift[r], state[r].
 struct ReduceRows {
@@ -67,8 +43,7 @@ BARACUDA_ISA_TABLE(ReduceTable, reduce_sum_table)      // sum magnitudes numbers
 BARACUDA_ISA_TABLE(ReduceTable, reduce_exps_table)     // exps powers
 BARACUDA_ISA_TABLE(ReduceTable, reduce_integer_table)
 
-// --- backward: dx = f(x, p, q, g) with numbers per row in the accumulator's type
-enum class ReduceMapKind : uint8_t { spread, numbers, distance, ratio, sign, power, equal, equal_magnitude, softmax, count };
+// --- backward
 struct ReduceMap {
   const void* x;
   void* dx;

@@ -1,19 +1,13 @@
 #include "baracuda/ops/reduce/reduce_detail.hpp"
 #include <algorithm>
-#include <cmath>
 #include <cstring>
+#include "baracuda/ops/reduce/reduce_math.hpp"
 
 namespace baracuda {
 namespace {
 
 constexpr int64_t kNarrowRow = 16, kLeastColumns = 8, kStage = 32768, kMostRun = 256, kLaneBudget = 560 << 10;
 constexpr int kMostTile = 1024;
-
-bool better(DType t, bool max, const ReduceState& a, const ReduceState& b) {  // a before b; NaN is best
-  if (is_floating(t)) return !std::isnan(b.a) && (std::isnan(a.a) || (max ? a.a > b.a : a.a < b.a));
-  if (t == DType::u64) return max ? uint64_t(a.i) > uint64_t(b.i) : uint64_t(a.i) < uint64_t(b.i);
-  return max ? a.i > b.i : a.i < b.i;
-}
 
 template <class B> void gather(const Strided<1>& row, const char* base, int64_t begin, int m, void* to) {
   const B* const x = reinterpret_cast<const B*>(base);
@@ -104,53 +98,7 @@ int64_t reduce_tile(const ReduceKernel& k, int64_t outputs) {
 }
 
 void join_states(const ReduceRun& run, ReduceState& l, int64_t n_left, const ReduceState& r, int64_t n_right) {
-  const ReduceLoop loop = run.loop;
-  const DType t = run.x.dtype;
-  const bool floating = is_floating(t);
-  switch (loop) {
-    case ReduceLoop::nonzero: l.i += r.i; return;
-    case ReduceLoop::equal: case ReduceLoop::equal_magnitude: case ReduceLoop::magnitudes: l.a += r.a; return;
-    case ReduceLoop::numbers: l.a += r.a, l.b += r.b; return;
-    case ReduceLoop::sum: floating ? void(l.a += r.a) : void(l.i += r.i); return;
-    case ReduceLoop::product:
-      if (!floating) return void(l.i *= r.i);
-      l.a *= r.a, l.b += r.b;
-      if (l.a != 0 && std::isfinite(l.a)) {
-        int e;
-        l.a = 2 * std::frexp(l.a, &e), l.b += e - 1;
-      }
-      return;
-    case ReduceLoop::squares: {
-      const double b = l.a == 0 ? r.b : r.a == 0 ? l.b : std::max(l.b, r.b);
-      l.a = std::ldexp(l.a, int(2 * (l.b - b))) + std::ldexp(r.a, int(2 * (r.b - b))), l.b = b;
-      return;
-    }
-    case ReduceLoop::moments: {
-      const double n = double(n_left + n_right), d = r.a - l.a;
-      l.a += d * (double(n_right) / n);
-      l.b += r.b + d * d * (double(n_left) / n * double(n_right));
-      return;
-    }
-    case ReduceLoop::exps: {
-      const double top = better(t, true, r, l) ? r.a : l.a, origin = std::isinf(top) ? 0 : top;
-      l.b = l.b * std::exp(l.a - origin) + r.b * std::exp(r.a - origin), l.a = top;
-      return;
-    }
-    case ReduceLoop::powers: {
-      const double a = better(t, run.power > 0, r, l) ? r.a : l.a;
-      l.b = a > 0 && std::isfinite(a) ? l.b * std::pow(l.a / a, run.power) + r.b * std::pow(r.a / a, run.power) : 1, l.a = a;
-      return;
-    }
-    case ReduceLoop::minmax: {
-      ReduceState left, right;  // the smallest in first place; bits are moved as integers
-      left.i = l.at, right.i = r.at;
-      if (better(t, true, r, l)) l.i = r.i;
-      if (better(t, false, right, left)) l.at = r.at;
-      return;
-    }
-    default:  // extrema; of equals the left one stays
-      if (better(t, loop == ReduceLoop::max || loop == ReduceLoop::largest || loop == ReduceLoop::argmax, r, l)) l = r;
-  }
+  reduce_math::join(run.loop, reduce_math::order_of(run.x.dtype), run.power, l, double(n_left), r, double(n_right));
 }
 
 ReduceScratch ReduceScratch::carve(ReduceLoop loop, DType t, const Shape& shape, unsigned mask, Carver& c) {

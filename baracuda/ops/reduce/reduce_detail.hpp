@@ -71,6 +71,11 @@ ReduceLoop loop_of(ReduceKind kind);
 bool has_mean(ReduceKind kind);
 unsigned mask_of(const ReduceDescriptor& d);
 PrecisionGuarantee reduce_guarantee(const ReduceDescriptor& d);
+// What an empty row leaves.
+ReduceState empty_state(ReduceLoop loop, DType t);
+unsigned mask_of(const ArgReduceDescriptor& d);
+ReduceLoop loop_of(const ArgReduceDescriptor& d);
+ReduceDescriptor one_of(const AminmaxDescriptor& d);  // the largest
 Status validate_reduce(std::string_view op, const ReduceDescriptor& d);
 
 }  // namespace baracuda

@@ -10,7 +10,6 @@ namespace {
 
 constexpr int kBlock = 8 * kSumLanes;
 
-template <class V> BARACUDA_HD V base_of(V top) { return where(abs(top) < kInf, top, V(0)); }
 // The largest element does not see NaN, the sum does, but where the largest is infinite.
 template <class Get> void finish(double top, double sum, int m, Get get, ReduceState& out) {
   bool nan = sum != sum;

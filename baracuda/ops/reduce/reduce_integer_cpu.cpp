@@ -2,49 +2,11 @@
 // order gives the same bits: plain loops for the compiler to vectorise. sizeof(T) bytes read per element.
 #include <type_traits>
 #include "baracuda/ops/reduce/reduce_cpu.hpp"
-#include "baracuda/math/config.hpp"
+#include "baracuda/ops/reduce/reduce_kinds.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace {
-
-template <class T> struct Stored { using Type = T; };
-template <> struct Stored<bool> { using Type = uint8_t; };  // any byte may lie there
-template <> struct Stored<f16> { using Type = uint16_t; };
-template <> struct Stored<bf16> { using Type = uint16_t; };
-template <> struct Stored<float> { using Type = uint32_t; };
-template <> struct Stored<double> { using Type = uint64_t; };
-template <class T> using StoredOf = typename Stored<T>::Type;
-
-// The state of a row or column: an accumulator and how an element enters it.
-template <class T> struct Summed {
-  using S = uint64_t;
-  static constexpr S kStart = 0;
-  BARACUDA_HD static S value(StoredOf<T> x) { if constexpr (std::is_same_v<T, bool>) return x != 0; else return S(int64_t(x)); }
-  BARACUDA_HD static S step(S s, StoredOf<T> x) { return s + value(x); }
-};
-template <class T> struct Multiplied : Summed<T> {
-  static constexpr uint64_t kStart = 1;
-  BARACUDA_HD static uint64_t step(uint64_t s, StoredOf<T> x) { return s * Summed<T>::value(x); }
-};
-template <class T> struct Counted {
-  using S = uint64_t;
-  static constexpr S kStart = 0;
-  BARACUDA_HD static S step(S s, StoredOf<T> x) {
-    constexpr bool floating = is_floating(kDTypeOf<T>);  // the sign of a zero is not a value
-    return s + (floating ? StoredOf<T>(x << 1) != 0 : x != 0);
-  }
-};
-template <class T, bool kMax> struct Best {
-  using S = StoredOf<T>;
-  static constexpr bool kBool = std::is_same_v<T, bool>, kSigned = std::is_signed_v<S>;
-  static constexpr S kLeast = kSigned ? S(uint64_t(1) << (8 * sizeof(S) - 1)) : S(0);
-  static constexpr S kStart = kMax ? kLeast : kBool ? S(1) : S(~kLeast);
-  BARACUDA_HD static S value(S x) { return kBool ? S(x != 0) : x; }
-  BARACUDA_HD static bool better(S x, S s) { return kMax ? x > s : x < s; }
-  BARACUDA_HD static S step(S s, S x) { return better(value(x), s) ? value(x) : s; }
-};
-template <class T> using Largest = Best<T, true>;
-template <class T> using Smallest = Best<T, false>;
+using namespace reduce_kinds;
 
 template <class T, class K> struct Chunk {
   using E = StoredOf<T>;

@@ -5,44 +5,6 @@
 namespace baracuda::inline BARACUDA_ISA {
 namespace {
 
-template <bool kMax> using Best = std::conditional_t<kMax, Larger, Smaller>;
-template <bool kMax> inline constexpr double kWorst = kMax ? -kInf : kInf;
-
-// step(s, x, row, given) takes the element of that number.
-template <class T, bool kMax> struct Extremum {  // of x or |x|
-  static constexpr int kStates = 1;
-  static constexpr double kStart[] = {kWorst<kMax>};
-  template <int> using Fold = Best<kMax>;
-  template <class V> BARACUDA_HD static void step(V* s, V x, V, const Given<V>& given) { s[0] = Fold<0>::of(given.kept(x), s[0]); }
-  static void finish(const Acc<T>* s, ReduceState& out) { out.a = s[0] + 0.0, out.b = 0; }
-};
-template <class T> struct Extremes {
-  static constexpr int kStates = 2;
-  static constexpr double kStart[] = {-kInf, kInf};
-  template <int i> using Fold = Best<i == 0>;
-  template <class V> BARACUDA_HD static void step(V* s, V x, V, const Given<V>&) { s[0] = Larger::of(x, s[0]), s[1] = Smaller::of(x, s[1]); }
-  static void finish(const Acc<T>* s, ReduceState& out) { out.a = s[0] + 0.0, out.b = s[1] + 0.0; }
-};
-template <class T, bool kMax> struct Where {  // down columns, in order; along rows the extremum is looked for once it is known
-  static constexpr int kStates = 2;
-  static constexpr double kStart[] = {kWorst<kMax>, 0};
-  template <class V> BARACUDA_HD static void step(V* s, V x, V row, const Given<V>&) {
-    const auto better = ((kMax ? x > s[0] : x < s[0]) | is_nan(x)) & mask_not(is_nan(s[0]));
-    s[0] = where(better, x, s[0]), s[1] = where(better, row, s[1]);
-  }
-  static void finish(const Acc<T>* s, ReduceState& out) { out.a = s[0], out.at = int64_t(s[1]); }
-};
-template <class T> struct Equal {
-  static constexpr int kStates = 1;
-  static constexpr double kStart[] = {0};
-  template <int> using Fold = Plus;
-  template <class V> BARACUDA_HD static void step(V* s, V x, V, const Given<V>& given) {
-    const V v = given.kept(x);
-    s[0] = s[0] + where((v == given.shift) | (is_nan(v) & is_nan(given.shift)), V(1), V(0));
-  }
-  static void finish(const Acc<T>* s, ReduceState& out) { out.a = s[0], out.b = 0; }
-};
-
 // The states of m elements, in packs that are folded at the end. Padding: the last element again, but where equals are counted.
 template <class T, class K> void states_of(const T* x, int m, const Given<PackOf<T>>& given, Acc<T>* total) {
   using A = Acc<T>;

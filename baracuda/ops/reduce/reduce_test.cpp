@@ -252,6 +252,7 @@ TEST(Reduce, BitsDoNotDependOnStridesThreadsOrInstructionSet) {
         ASSERT_OK(run_plan<Reduce>(down, {x, first, {}}));
         for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512})
           for (int team : {1, 3}) {
+            if (on_cuda() && (set != Isa::portable || team != 1)) continue;
             limit_isa(set), set_threads(team);
             for (const Tensor* from : {&x, &strided, &lying, static_cast<const Tensor*>(&turned)}) {
               Tensor y(t, {shape[1]});
@@ -260,6 +261,25 @@ TEST(Reduce, BitsDoNotDependOnStridesThreadsOrInstructionSet) {
             }
           }
         limit_isa(best), set_threads(before);
+      }
+}
+TEST(Reduce, SameBitsOnCpuAndCuda) {
+  if (!on_cuda()) GTEST_SKIP() << "needs a CUDA device";
+  for (ReduceKind kind : kSmooth)
+    for (DType t : kFloats)
+      for (const auto& [shape, axis] : {std::pair<Shape, int64_t>{{7, 60}, 1}, {{5, 1000}, 1}, {{3, 9001}, 1}, {{1, 300000}, 1}, {{300, 70}, 0}, {{9000, 40}, 0}}) {
+        const ReduceDescriptor d{.kind = kind, .dtype = t, .shape = shape, .axes = {axis}};
+        const auto plan = ReducePlan::select(test_stream(), d);
+        ASSERT_OK(plan.status());
+        if (!plan->precision_guarantee().same_on_cpu_and_cuda) continue;
+        const Tensor x = data(d, 1);
+        Tensor y(t, dy_shape(d)), on_cpu(t, dy_shape(d));
+        ASSERT_OK(run_plan<Reduce>(d, {x, y, {}}));
+        const auto cpu = ReducePlan::select(Stream::cpu(), d);
+        ASSERT_OK(cpu.status());
+        GuardedWorkspace workspace(cpu->workspace_size());
+        ASSERT_OK(cpu->run(Stream::cpu(), workspace.get(), {x, on_cpu, {}}));
+        EXPECT_TRUE(y.same_bits(on_cpu)) << describe(d);
       }
 }
 TEST(Reduce, ContractAndRepeats) {

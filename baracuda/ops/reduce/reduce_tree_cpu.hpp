@@ -1,18 +1,10 @@
 #pragma once
 // One chunk of a sum-like reduction, along rows or down columns, in the tree of host/row_sum.hpp: element i is in lane i % 64, a
 // lane takes its elements in order, lanes are folded l + (l + 32), then 16 ... 1. The tree depends on m alone, so rows, columns and
-// every vector width give the same bits.
-//
-// A kind says in which type it computes (A), how many numbers a lane keeps (kStates, with kStart), and how it goes on:
-//   step(s, x, given)        takes one element
-//   kTidy, tidy(s)           after so many elements of a lane, and before lanes are folded; must not change bits. 0: never
-//   settle(s)                with kTidy: before lanes are folded
-//   Fold<i>                  how state i of two lanes becomes one
-//   finish(s, m, shift, get, out)   the state of the chunk; get(i): element i as a double
-//   pad(shift)               an element that changes nothing
-// kHead: the shift is the mean of the first 64 elements.
+// every vector width give the same bits. The kinds are in reduce_kinds.hpp.
 #include "baracuda/host/lane_sum.hpp"
 #include "baracuda/ops/reduce/reduce_cpu.hpp"
+#include "baracuda/ops/reduce/reduce_kinds.hpp"
 
 #if BARACUDA_VECTOR_BYTES && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define REDUCE_UNROLL _Pragma("GCC unroll 16")
@@ -21,19 +13,7 @@
 #endif
 
 namespace baracuda::inline BARACUDA_ISA {
-
-struct Plus { template <class V> BARACUDA_HD static V of(V a, V b) { return a + b; } };
-struct Times { template <class V> BARACUDA_HD static V of(V a, V b) { return a * b; } };
-struct Larger { template <class V> BARACUDA_HD static V of(V a, V b) { return max_nan(a, b); } };
-struct Smaller { template <class V> BARACUDA_HD static V of(V a, V b) { return min_nan(a, b); } };
-
-// What every element meets: the shift of its row, and the bits of it that count (all, or all but the sign).
-template <class V> struct Given {
-  V shift;
-  typename V::Bits keep;
-  BARACUDA_HD Given(V s, bool magnitude) : shift(s), keep(magnitude ? bits(V(0)) | ~V::kSign : ~bits(V(0))) {}
-  BARACUDA_HD V kept(V x) const { return V::from_bits(bits(x) & keep); }
-};
+using namespace reduce_kinds;
 
 template <class A, int N, class T> BARACUDA_HD Pack<A, N> lanes_of(const T* p) { return convert<A>(load<N>(p)); }
 template <class A, int N, class T> BARACUDA_HD Pack<A, N> lanes_of(const T* p, int count, double fill) { return convert<A>(load_tail<N>(p, count, fill)); }
@@ -54,9 +34,6 @@ template <class F, int packs, int S, class A, int N> BARACUDA_HD A fold_state(co
     for (int k = 0; k < w; ++k) t[k] = F::of(t[k], t[k + w]);
   return fold_register<N / 2, F>(t[0]);
 }
-
-// The mean of the first elements, in T: an origin from which the spread of the data is not lost. sum / count <= 64 elements.
-template <class T, class A> BARACUDA_HD A origin(A sum, int m) { return A(to_double(from_double<T>(sum / (m < kSumLanes ? m : kSumLanes)))); }
 
 // Calls f(row, j) for packs of columns [j, j + N); where fewer than N are left, `row` points to copies of them.
 template <int N, int G, class T, class F> BARACUDA_HD void each_pack(const T* const* row, int g, int width, F f) {

@@ -1,0 +1,38 @@
+#pragma once
+// What the kernel file of reduce_backward exports to its rows.
+#include "baracuda/core/dtype.hpp"
+#include "baracuda/device/walk.hpp"
+#include "baracuda/ops/reduce/reduce.hpp"
+#include "baracuda/ops/reduce/reduce_state.hpp"
+
+namespace baracuda {
+
+struct ReduceRowsCuda {
+  device::Walk<4> kept;      // dy, y, mean, dx
+  device::Walk<1> row;       // dx along the reduced axes, for the element that gets dy
+  const void *dy, *y, *mean;
+  void* dx;
+  double *shift, *found;     // what a loop compares x with; what it found, or null; two numbers a row for products
+  void *p, *q, *g;           // of the accumulator's type, f64 for products; null: not needed
+  int64_t n, rows;
+  ReduceKind kind;           // plain_kind()
+  bool one_of_ties, last;    // last: found counts from the end
+  double correction, power;
+  DType dtype, y_dtype;
+};
+struct ReduceMapCuda {
+  device::Walk<3> walk;      // dx, x, the row's numbers
+  void* dx;
+  const void *x, *p, *q, *g;
+};
+struct ReduceBackwardCudaKernels {
+  int (*shifts)(const ReduceRowsCuda&, void* stream);
+  int (*numbers)(const ReduceRowsCuda&, void* stream);
+  int (*scatter)(const ReduceRowsCuda&, void* stream);
+  ByDType<int (*)(const ReduceMapCuda&, void* stream)> map[int(ReduceMapKind::count)];
+  ByDType<int (*)(const ReduceMapCuda&, void* stream)> others;  // of a product
+};
+extern const ReduceBackwardCudaKernels reduce_backward_cuda_kernels;
+constexpr int reduce_backward_cuda_lanes(DType t) { return 16 / int(byte_size(t)); }
+
+}  // namespace baracuda

@@ -1,0 +1,55 @@
+import torch
+
+from gpu_cases import case, normal
+
+KINDS = {
+    "sum": lambda x, a: x.sum(a), "mean": lambda x, a: x.mean(a), "max": lambda x, a: x.amax(a), "min": lambda x, a: x.amin(a), "norm1": lambda x, a: torch.linalg.vector_norm(x, 1, a),
+    "norm2": lambda x, a: torch.linalg.vector_norm(x, dim=a), "logsumexp": lambda x, a: torch.logsumexp(x, a), "var": lambda x, a: x.var(a), "prod": lambda x, a: x.prod(a),
+}
+
+
+def data(kind, shape, dtype):
+    x = normal(*shape, dtype=dtype)
+    return torch.where(x < 0, -1, 1).to(dtype) if kind == "prod" else x  # products of what is drawn would leave the range
+
+
+def forward(kind, shape, axis):
+    def make(dtype):
+        x = data(kind, shape, dtype)
+        f = KINDS[kind]
+        want = f(x.double(), axis)
+        y = torch.empty(want.shape, dtype=dtype, device=x.device)
+        return dict(op="reduce", fields=dict(kind=kind, dtype=dtype, shape=shape, axes=(axis,)), args=dict(x=x, y=y), out=dict(y=want), bytes=x.nbytes + y.nbytes,
+                    torch=lambda: f(x, axis), repeats=20)
+    return make
+
+
+def backward(kind, shape, axis):
+    def make(dtype):
+        x = data(kind, shape, dtype)
+        xd = x.double().requires_grad_()
+        yd = KINDS[kind](xd, axis)
+        dy = torch.randn(yd.shape, device=x.device).to(dtype)
+        (want,) = torch.autograd.grad(yd, xd, dy.double()) if kind != "prod" else ((dy.double() * yd.detach()).unsqueeze(axis) / x.double(),)  # torch waits
+        dx, args = torch.empty_like(x), dict(dy=dy)
+        if kind not in ("sum", "mean"):
+            args["x"] = x
+        if kind in ("max", "min", "norm2", "logsumexp"):
+            args["y"] = yd.detach().to(dtype)
+        if kind == "var":
+            args["mean"] = x.double().mean(axis).float()
+        reads = "x" in args
+        xt = x.clone().requires_grad_()
+        yt = KINDS[kind](xt, axis)
+        return dict(op="reduce_backward", fields=dict(kind=kind, dtype=dtype, shape=shape, axes=(axis,)), args=dict(**args, dx=dx), out=dict(dx=want),
+                    bytes=(2 if reads else 1) * x.nbytes, tolerance=1e-5 if dtype == torch.float32 else 2.0 ** -5 if kind == "logsumexp" else 2.0 ** -6,  # y keeps 8 bits
+                    repeats=20, eager=kind == "prod",
+                    torch=lambda: torch.autograd.grad(yt, xt, dy, retain_graph=True))
+    return make
+
+
+for _shape, _axis in (((8192, 8192), 1), ((8192, 8192), 0), ((1 << 20, 64), 1), ((256, 262144), 1), ((1, 1 << 26), 1), ((64, 512, 2048), 1), ((8191, 8193), 1)):
+    _label = f"{'x'.join(map(str, _shape))} axis {_axis}"
+    for _kind in KINDS:
+        case("reduce", f"{_kind} {_label}", (torch.float32, torch.bfloat16))(forward(_kind, _shape, _axis))
+        case("reduce", f"{_kind}_backward {_label}", (torch.float32, torch.bfloat16))(backward(_kind, _shape, _axis))
