@@ -8,20 +8,6 @@ namespace {
 using namespace scan_detail;
 
 constexpr bool has_indices(ScanKind k) { return k == ScanKind::cummax || k == ScanKind::cummin; }
-using Scanned = TypeList<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>;
-
-std::string refuse(const ScanDescriptor& d, const PlanPreference&) {
-  if (d.kind == ScanKind::logcumsumexp && !is_floating(d.dtype)) return text("logcumsumexp takes floats, not ", d.dtype);
-  return {};
-}
-
-// The identity of a maximum or minimum of integers.
-int64_t empty(const ScanDescriptor& d) {
-  if (d.dtype == DType::boolean) return d.kind == ScanKind::cummin;
-  const uint64_t all = ~uint64_t(0) >> (64 - bit_size(d.dtype)), top = kDTypeFacts[size_t(d.dtype)].is_signed ? all >> 1 : all;
-  return int64_t(d.kind == ScanKind::cummin ? top : top == all ? 0 : ~top);
-}
-
 struct Scratch {
   ScanState *block = nullptr, *running = nullptr;  // carries of a segment's blocks, and what goes on from segment to segment
   double* products = nullptr;
@@ -60,7 +46,7 @@ struct Runner {
     auto port = [&](const TensorView& v, int k) {
       return ScanPort{static_cast<char*>(at(v, o[k])), step(v), walk.pitch(k), v.dtype, int(byte_size(v.dtype))};
     };
-    return {{port(l.in[0], 0), port(l.in[1], 1), port(l.in[2], 2)}, port(l.out, 3), port(l.out2, 4), count, n, 0, blocks(n), empty(d),
+    return {{port(l.in[0], 0), port(l.in[1], 1), port(l.in[2], 2)}, port(l.out, 3), port(l.out2, 4), count, n, 0, blocks(n), scan_empty(d),
             how.columns, d.exclusive, l.falling, d.ties == ScanTies::first, d.shape.numel() * int64_t(byte_size(l.out.dtype)) >= kCached, nullptr,
             nullptr, scratch.products ? scratch.products + first : nullptr, walk.rows};
   }
@@ -153,6 +139,15 @@ Status run(const Launch<Scan>& l) {
 
 }  // namespace
 
+std::string scan_detail::scan_refuse(const ScanDescriptor& d, const PlanPreference&) {
+  if (d.kind == ScanKind::logcumsumexp && !is_floating(d.dtype)) return text("logcumsumexp takes floats, not ", d.dtype);
+  return {};
+}
+int64_t scan_detail::scan_empty(const ScanDescriptor& d) {
+  if (d.dtype == DType::boolean) return d.kind == ScanKind::cummin;
+  const uint64_t all = ~uint64_t(0) >> (64 - bit_size(d.dtype)), top = kDTypeFacts[size_t(d.dtype)].is_signed ? all >> 1 : all;
+  return int64_t(d.kind == ScanKind::cummin ? top : top == all ? 0 : ~top);
+}
 PrecisionGuarantee scan_detail::scan_guarantee(const ScanDescriptor& d) {
   const bool half = d.dtype == DType::f16 || d.dtype == DType::bf16;
   const bool wide = d.kind == ScanKind::cumprod || (d.kind == ScanKind::cumsum && !half);
@@ -192,7 +187,7 @@ Status Scan::check(const Descriptor& d, const Args& a) {
 }
 std::span<const Kernel<Scan>> Scan::kernels() {
   static constexpr Kernel<Scan> list[] = {
-      {.name = "scan.cpu.tile", .launch = launch_all<Scan>(Scanned{}, run), .guarantee = scan_guarantee, .refuse = refuse, .carve = carve}};
+      {.name = "scan.cpu.tile", .launch = launch_all<Scan>(Scanned{}, run), .guarantee = scan_guarantee, .refuse = scan_refuse, .carve = carve}};
   return list;
 }
 

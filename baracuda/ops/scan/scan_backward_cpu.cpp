@@ -174,15 +174,17 @@ template <class E_> struct ExtremumGrad {
 
 // dx = exp(x) / 2^k S, S = the sum of dy exp(-y) 2^k over what the scan took from here on; 2^k from the piece's least y. A piece
 // whose y rises by more than kRange or is beyond kLimit goes element by element in f64. Pieces as in the forward.
-template <class E_> struct LogSumExpGrad {
+template <class E_> struct LogSumExpGrad : LogSumGrad<E_> {
+  using Base = LogSumGrad<E_>;
   using E = E_;
   using Forward = LogSumExp<E>;
   using V = Pack<E, kLanes<E>>;
   using Index = int32_t;
-  struct State { double sum, y; int32_t k, stop; };  // sum of dy exp(base - y_i), base = k ln 2, or y beyond kLimit; stop: all before is cut off
+  using typename Base::State;
+  template <class D> using Sums = typename Base::template Sums<D>;
+  using Base::kFar, Base::identity, Base::gain, Base::gain_tame, Base::join, Base::join_tame, Base::step;
   static constexpr int N = V::kWidth, W = kGroup<E>, kStep = 64, kPieces = 4, kIn = 3, kPlaces = -1;
   static constexpr bool kIndexed = false, kGradient = true, kLate[] = {true, false, true};
-  template <class D> struct Sums { D sum, y, k; };
   template <int L> struct Lanes {
     alignas(64) double sum[L], y[L], k[L];
     int32_t stop[L];
@@ -191,36 +193,7 @@ template <class E_> struct LogSumExpGrad {
     template <class D> BARACUDA_HD Sums<D> load_at(int l) const { return {load<D::kWidth>(sum + l), load<D::kWidth>(y + l), load<D::kWidth>(k + l)}; }
   };
   template <bool kColumns> struct Carry { Lanes<kColumns ? N : 1> block, own; bool stopped; };  // stopped: one of own is
-  BARACUDA_HD static State identity() { return {0, kInf, 0, 0}; }
   BARACUDA_HD static E fill(int q) { return q == 1 ? E(-kInf) : E(0); }
-  BARACUDA_HD static int32_t power(double y) { return Forward::tame(y) ? int32_t(Forward::power(Forward::One::of(y)).v) : 0; }
-  BARACUDA_HD static double base(State s) { return Forward::tame(s.y) ? s.k * 0x1.62e42fefa39efp-1 : s.y; }
-  // exp(base(to) - base(from)) where both are tame; a sum of 0 needs none. Right for differences up to kFar.
-  static constexpr double kFar = 1000;
-  template <class D> BARACUDA_HD static D gain_tame(D sum, D from, D to) {
-    const D k = where(sum == 0, D(0), to - from);
-    return where(sum == 0, D(0), pow2<D>(bits(k + kMagic<D>) - bits(D(kMagic<D>))));
-  }
-  static double gain(State from, State to) {
-    if (from.sum == 0) return 0;
-    if (Forward::tame(from.y) && Forward::tame(to.y)) {
-      const double k = double(to.k) - from.k;
-      return k < -kFar || k > kFar ? Forward::exp1(k * 0x1.62e42fefa39efp-1)
-                                   : gain_tame(typename Forward::One(from.sum), typename Forward::One(from.k), typename Forward::One(to.k)).v;
-    }
-    const double a = base(to), b = base(from);
-    return a == b ? 1 : Forward::exp1(a - b);
-  }
-  static State join(State a, State b, bool = false) {
-    if (b.sum == 0 && !b.stop && b.y == kInf) return a;
-    if (!b.stop) b.sum = b.sum + gain(a, b) * a.sum;
-    b.stop |= a.stop;
-    return b;
-  }
-  template <class D> BARACUDA_HD static Sums<D> join_tame(Sums<D> a, Sums<D> b) {
-    const auto none = b.y == kInf;
-    return {where(none, a.sum, b.sum + gain_tame(a.sum, a.k, b.k) * a.sum), where(none, a.y, b.y), where(none, a.k, b.k)};
-  }
   template <bool kColumns> BARACUDA_HD static Carry<kColumns> enter(const State* s) {
     Carry<kColumns> c;
     for (int l = 0; l < (kColumns ? N : 1); ++l) c.block.put(l, s[l]), c.own.put(l, identity());
@@ -229,19 +202,6 @@ template <class E_> struct LogSumExpGrad {
   }
   template <bool kColumns> BARACUDA_HD static void leave(const Carry<kColumns>& c, State* s, int64_t) {
     for (int l = 0; l < (kColumns ? N : 1); ++l) s[l] = join(s[l], c.own.get(l));
-  }
-  // One element on, in f64; dx of it.
-  static double step(State& s, double dy, double x, double y) {
-    State now{dy, y, power(y), s.stop};
-    // Here sums are over exp(y) itself: base() and k meet at the borders of pieces only.
-    const double from = s.sum == 0 ? y : base(s), to = base(now);
-    const double in = s.sum == 0 ? 0 : s.sum * (to == from ? 1 : Forward::exp1(to - from));
-    now.sum = dy * (to == y || y != y ? 1 : Forward::exp1(to - y)) + in;
-    const double weight = x == to ? 1 : Forward::exp1(x - to);
-    const double dx = x == -kInf ? 0 : weight * now.sum;
-    if (x == kInf) now.sum = 0, now.stop = 1;
-    s = now;
-    return dx;
   }
   struct Scaled { alignas(64) E high[N], low[N], k[N], sum[N], in[N]; };
   struct Odd { int piece, lane; State before; };

@@ -93,6 +93,35 @@ TEST(ScanBackward, Lengths) {
         if (n < 2000) check({kind, DType::bf16, {n, 9}, 0, false, exclusive});
       }
 }
+TEST(ScanBackward, LongLines) {
+  for (ScanKind kind : {ScanKind::cumsum, ScanKind::cumprod, ScanKind::cummax})
+    for (const auto& [shape, axis] : {std::pair<Shape, int>{{2, 2200000}, 1}, {{70000, 40}, 0}}) {
+      const ScanDescriptor d{kind, DType::f32, shape, axis};
+      Tensor x = data(kind, d.dtype, shape, 1);
+      if (kind == ScanKind::cumprod) {
+        std::vector<double> signs = Tensor::normal(d.dtype, shape, 1).values();
+        for (double& e : signs) e = e < 0 ? -1 : 1;
+        x = Tensor(d.dtype, shape, signs);
+      }
+      const Tensor dy = Tensor::normal(d.dtype, shape, 2);
+      const Saved s = forward(d, x);
+      Tensor dx(d.dtype, shape);
+      ASSERT_OK(run_plan<ScanBackward>(d, arguments(d, dy, x, s, dx)));
+      const Want w = want(d, dy.values(), x.values(), {}, extremum(kind) ? s.indices.values() : std::vector<double>());
+      EXPECT_CLOSE(dx, w.dx, {.ulps = 1}, &w.scale);
+    }
+  // What is given to a sum of exponentials comes back whole: its derivatives add up to 1.
+  for (const auto& [shape, axis] : {std::pair<Shape, int>{{1, 2200000}, 1}, {{70000, 8}, 0}}) {
+    const ScanDescriptor d{ScanKind::logcumsumexp, DType::f32, shape, axis};
+    const Tensor x = data(d.kind, d.dtype, shape, 1), dy = Tensor::uniform(d.dtype, shape, 2, 0, 1);
+    const Saved s = forward(d, x);
+    Tensor dx(d.dtype, shape);
+    ASSERT_OK(run_plan<ScanBackward>(d, arguments(d, dy, x, s, dx)));
+    double given = 0, got = 0;
+    for (int64_t i = 0; i < shape.numel(); ++i) given += dy.at(i), got += dx.at(i);
+    EXPECT_NEAR(got, given, 2e-6 * given);
+  }
+}
 TEST(ScanBackward, Layouts) {
   for (Layout a : {Layout::dense, Layout::padded, Layout::transposed, Layout::reversed, Layout::outer_reversed, Layout::every_other})
     for (Layout b : {Layout::dense, Layout::transposed, Layout::reversed})
@@ -100,6 +129,7 @@ TEST(ScanBackward, Layouts) {
         for (ScanKind kind : kKinds) check({kind, DType::f32, {4, 37, 30}, axis, b == Layout::transposed, a == Layout::padded}, a, b);
 }
 TEST(ScanBackward, RowsEqualColumnsAndThreads) {
+  if (on_cuda()) GTEST_SKIP() << "on CUDA rows and columns have orders of their own";
   const int before = threads();
   for (ScanKind kind : kKinds)
     for (DType t : {DType::f32, DType::bf16}) {

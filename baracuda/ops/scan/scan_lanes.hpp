@@ -79,6 +79,9 @@ void carve_lanes(const ScanDescriptor& d, bool products, Carver& c);
 void run_lanes(const ScanDescriptor& d, const ScanKernels& kernels, const Lanes& lanes, Carver c, int threads);
 // The forward, from its own arguments.
 void run_scan(const ScanDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& indices, Carver c, int threads);
+using Scanned = TypeList<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>;
 PrecisionGuarantee scan_guarantee(const ScanDescriptor& d);
+std::string scan_refuse(const ScanDescriptor& d, const PlanPreference&);
+int64_t scan_empty(const ScanDescriptor& d);  // the identity of a maximum or minimum of integers
 
 }  // namespace baracuda::scan_detail

@@ -252,44 +252,21 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
   }
 };
 
-// exp(x) / 2^k for |x| up to 2^20 (2^28 in f64), as exact as exp; k_magic is k + kMagic: its bits are k's. What is below
-// `low`, 87 (700) under k ln2, gives 0, and so does -inf; x is at most a little larger than k ln2.
-template <class V> inline constexpr double kBelow = V::kF32 ? 87 : 700;
-template <class V> inline constexpr double kVanish = V::kF32 ? 110 : 760;
-template <class V> BARACUDA_HD V exp_over_reduced(V x, V k_magic, typename V::Bits& n) {
-  const V t = fma(x, V(0x1.71547652b82fep0), V(kMagic<V>)), m = t - kMagic<V>;
-  n = bits(t) - bits(k_magic);
-  const V r = fma(m, V(V::kF32 ? 0x1.05c61p-29 : -0x1.abc9e3b39803fp-56), fma(m, V(V::kF32 ? -0x1.62e43p-1 : -0x1.62e42fefa39efp-1), x));
-  return 1 + expm1_reduced(r);
-}
-template <class V> BARACUDA_HD V exp_near(V x, V k_magic, V low) {
-  typename V::Bits n;
-  const V e = exp_over_reduced(x, k_magic, n);
-  return where(x < low, V(0), e * pow2<V>(n));
-}
-// The same without a bound above; what is below `low`, kVanish under k ln2, counts as low and vanishes.
-template <class V> BARACUDA_HD V exp_over(V x, V k_magic, V low) {
-  typename V::Bits n;
-  const V e = exp_over_reduced(where(x < low, low, x), k_magic, n);
-  return scale(e, n);
-}
-
 // log(sum of exp x). A piece of 64 elements becomes exp(x) / 2^k, k = round(max / ln 2); with s their running sum and what came
 // before as a sum c over the same power of two, y = log(c + s) + k ln 2. Whole powers of two shift sums exactly and enter log
 // beside the exponent that it splits off, so nothing is lost where y is small beside the maximum. This holds while the
 // maximum rises by less than kRange over what came first and stays below kLimit; other pieces (infinities and NaN too) go
 // element by element in f64. A row takes kPieces at a time, each stage for all of them, so that none waits for the one before.
-template <class E_> struct LogSumExp {
+template <class E_> struct LogSumExp : LogSum<E_> {
+  using Base = LogSum<E_>;
   using E = E_;
   using V = Pack<E, kLanes<E>>;
-  using One = Pack<double, 1>;
+  using typename Base::One, typename Base::State;
+  template <class D> using Sums = typename Base::template Sums<D>;
+  using Base::kRange, Base::kNone, Base::identity, Base::tame, Base::power, Base::shift, Base::of, Base::join, Base::join_tame, Base::log_scaled, Base::precise;
   using Index = int32_t;
-  struct State { double sum, most, k; };  // sum over 2^k, or over exp(most) where most is beyond kLimit; most = -inf: none
   static constexpr int N = V::kWidth, kStep = 64, kPieces = 4, kIn = 1, kPlaces = -1, W = kGroup<E>;
   static constexpr bool kIndexed = false, kGradient = false;
-  static constexpr double kRange = V::kF32 ? 60 : 600, kLimit = V::kF32 ? 0x1p20 : 0x1p28, kLog2E = 0x1.71547652b82fep0;
-  static constexpr double kNone = -0x1p30;  // the k of no elements: far below any other
-  template <class D> struct Sums { D sum, most, k; };
   template <int L> struct Lanes {
     alignas(64) double sum[L], most[L], k[L];
     State get(int l) const { return {sum[l], most[l], k[l]}; }
@@ -297,47 +274,8 @@ template <class E_> struct LogSumExp {
     template <class D> BARACUDA_HD Sums<D> load_at(int l) const { return {load<D::kWidth>(sum + l), load<D::kWidth>(most + l), load<D::kWidth>(k + l)}; }
   };
   template <bool kColumns> struct Carry { Lanes<kColumns ? N : 1> block, own; };
-  BARACUDA_HD static State identity() { return {0, -kInf, kNone}; }
   BARACUDA_HD static E empty(int64_t) { return E(-kInf); }
   BARACUDA_HD static E fill(int) { return E(-kInf); }
-  BARACUDA_HD static bool tame(double m) { return m >= -kLimit && m <= kLimit; }
-  template <class P> BARACUDA_HD static typename P::Mask tame(P m) { return abs(m) <= P(kLimit); }
-  template <class P> BARACUDA_HD static P power(P m) { return where(tame(m), fma(m, P(kLog2E), P(kMagic<P>)) - kMagic<P>, P(kNone)); }
-  template <class D> BARACUDA_HD static D shift(D k) { return where(k < -1022, D(0), pow2<D>(bits(k + kMagic<D>) - bits(D(kMagic<D>)))); }  // 2^k, k <= 0
-  BARACUDA_HD static double base(State s) { return tame(s.most) ? s.k * 0x1.62e42fefa39efp-1 : s.most; }
-  BARACUDA_HD static double exp1(double x) { return baracuda::exp(One::of(x)).v; }
-  static State of(double x) {
-    State s{double(x != -kInf), double(E(x)), power(One::of(x)).v};
-    if (tame(x)) s.sum = exp1(fma(One::of(-s.k), One(0x1.abc9e3b39803fp-56), fma(One::of(-s.k), One(0x1.62e42fefa39efp-1), One::of(x))).v);
-    return s;
-  }
-  template <class D> BARACUDA_HD static Sums<D> join_tame(Sums<D> a, Sums<D> b) {  // none is as good as tame
-    const D k = larger(a.k, b.k);
-    return {fma(a.sum, shift(a.k - k), b.sum * shift(b.k - k)), larger(a.most, b.most), k};
-  }
-  static State join(State a, State b, bool = false) {
-    if (a.most == -kInf) return b;
-    if (b.most == -kInf) return a;
-    if (tame(a.most) && tame(b.most)) {
-      const Sums<One> s = join_tame<One>({One::of(a.sum), One::of(a.most), One::of(a.k)}, {One::of(b.sum), One::of(b.most), One::of(b.k)});
-      return {s.sum.v, s.most.v, s.k.v};
-    }
-    if (a.most != a.most || b.most != b.most) return {0, kNaN, kNone};
-    State s{1, a.most > b.most ? a.most : b.most, kNone};
-    if (s.most == kInf) return s;
-    s.k = power(One::of(s.most)).v;
-    s.sum = a.sum * exp1(base(a) - base(s)) + b.sum * exp1(base(b) - base(s));
-    return s;
-  }
-  template <class P> BARACUDA_HD static P log_scaled(P s, P k) {  // log(s 2^k) of a normal s; log(0) is -inf
-    const auto e = exponent(s);
-    return where(s == 0, P(-kInf), log_reduced(P::from_bits(bits(s) - (e << P::kMantissa)) - 1, from_int<P>(e) + k));
-  }
-  static double precise(State s) {
-    if (!(s.most < kInf) || s.most == -kInf) return s.most;
-    if (tame(s.most)) return log_scaled(One::of(s.sum), One::of(s.k)).v;
-    return s.most + baracuda::log(One::of(s.sum)).v;
-  }
   BARACUDA_HD static E value(State s) { return E(precise(s)); }
   template <bool kColumns> BARACUDA_HD static Carry<kColumns> enter(const State* s) {
     Carry<kColumns> c;

@@ -4,6 +4,7 @@
 // register transposes, so that a pack holds an element of every run; in columns it holds an element of one run, and its neighbours
 // are other columns. Both take the same steps, so the bits are the same.
 #include "baracuda/ops/scan/scan_group.hpp"
+#include "baracuda/ops/scan/scan_math.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace scan {
@@ -49,27 +50,6 @@ template <bool kColumns, class V> BARACUDA_HD void advanced(const V* v, V* to) {
     else to[h] = pick(v[h], next, [](int l) { return l + 1; });
   }
 }
-// a b, and a b + c; the careful ones take a b as 0 where one is 0 and the other has overflowed, and are the others elsewhere.
-struct Plain {
-  template <class V> BARACUDA_HD static V mul(V a, V b) { return a * b; }
-  template <class V> BARACUDA_HD static V mul_add(V a, V b, V c) { return fma(a, b, c); }
-};
-struct Careful {
-  template <class V> BARACUDA_HD static V mul(V a, V b) {
-    const V p = a * b;
-    return where((p == p) | (a != a) | (b != b), p, V(0));
-  }
-  template <class V> BARACUDA_HD static V mul_add(V a, V b, V c) {
-    const V r = fma(a, b, c);
-    return where(r == r, r, mul(a, b) + c);
-  }
-};
-// a is 1 or 0, and where it is 0, b counts for nothing, whatever it is.
-struct Gate {
-  template <class V> BARACUDA_HD static V mul(V a, V b) { return a * b; }
-  template <class V> BARACUDA_HD static V mul_add(V a, V b, V c) { return where(a != 0, b + c, c); }
-};
-template <class F, class A> BARACUDA_HD A joined(A first, A then) { return {F::mul(first.a, then.a), F::mul_add(then.a, first.b, then.b)}; }
 // What each run of a step begins with, from the runs' maps and r, what the step begins with; r becomes what it ends with.
 // Returns the map of the step.
 template <bool kColumns, class F, class V> BARACUDA_HD Pair<V> before_runs(Pair<V>* runs, V& r, V* before) {

@@ -1,0 +1,44 @@
+// Sums and products.
+#include "baracuda/ops/scan/scan_engine.cuh"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+
+template <class T, class A, bool kProduct> struct Fold {
+  using E = T;
+  using Out = T;
+  using State = A;
+  template <int N> struct Piece { Chunk<T, N> x; };
+  static constexpr int kEach = 16 / int(sizeof(T)), kRounds = 4, kDownEach = kColumnElements, kBlocks = 2;
+  static constexpr bool kIndexed = false, kProducts = false, kIntegers = false;
+  const ScanCuda& p;
+  template <int N, bool kWhole> __device__ void load(Piece<N>& piece, const int64_t (&at)[5], int64_t i, int m) const { read<T, N, kWhole>(p, 0, at[0], i, m, false, T{}, piece.x); }
+  __device__ State identity() const { return kProduct ? A(1) : A(-0.0); }
+  __device__ State join(State a, State b) const { return kProduct ? a * b : a + b; }
+  template <int N> __device__ State own(const Piece<N>& piece, int k, int64_t) const { return A(value(piece.x.lane[k]).v); }
+  template <int N> __device__ T step(State& s, const Piece<N>& piece, int k, int64_t i, int64_t&) const {
+    const State before = s;
+    s = join(s, own(piece, k, i));
+    const State v = !p.exclusive ? s : i ? before : A(kProduct);
+    return element<T>(Pack<Acc<T>, 1>::of(Acc<T>(v)));
+  }
+};
+template <class T> using Sums = Fold<T, std::conditional_t<kIsHalf<T>, float, double>, false>;
+template <class T> using Products = Fold<T, double, true>;
+template <template <class> class F> constexpr ByDType<ScanLaunch> floats() {
+  return device::floating<ScanLaunch>(launches<F<f16>>(), launches<F<bf16>>(), launches<F<float>>(), launches<F<double>>());
+}
+constexpr ScanCudaKernels make() {
+  ScanCudaKernels k;
+  k.of[0] = floats<Sums>(), k.of[1] = floats<Products>();
+  return k;
+}
+constexpr ScanCudaKernels kKernels = make();
+
+}  // namespace
+}  // namespace BARACUDA_ISA
+
+extern const ScanCudaKernels scan_cuda_sums = kKernels;
+
+}  // namespace baracuda

@@ -1,0 +1,126 @@
+#include "baracuda/ops/scan/scan_cuda.hpp"
+#include "baracuda/device/launch.hpp"
+#include "baracuda/device/rows.hpp"
+#include "baracuda/ops/scan/scan_lanes.hpp"
+
+namespace baracuda {
+namespace {
+using namespace scan_detail;
+using device::Operand;
+
+const ScanLaunch& launch_of(const ScanDescriptor& d, bool gradient) {
+  const ScanCudaKernels& k = gradient                                                ? scan_cuda_gradients
+                             : d.kind == ScanKind::logcumsumexp                      ? scan_cuda_exps
+                             : !is_floating(d.dtype) || d.kind == ScanKind::cummax || d.kind == ScanKind::cummin ? scan_cuda_order
+                                                                                     : scan_cuda_sums;
+  return k.of[int(d.kind)][d.dtype];
+}
+int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+struct Scratch { ScanCudaState *totals, *groups; uint32_t* flags; double* products; };
+// Whether a line goes as a row or as a column is not known before its strides are.
+Scratch carve_all(const ScanDescriptor& d, bool gradient, Carver& c) {
+  const int64_t n = length(d), lines = d.shape.numel() ? d.shape.numel() / n : 0;
+  const ScanLaunch& l = launch_of(d, gradient);
+  const int64_t tiles = parts(n, l.row_tile), chained = tiles > 1 ? lines * tiles : 0, groups = tiles > 1 ? lines * parts(tiles, kScanGroup) : 0;
+  const int64_t segments = n > kScanWhole ? lines * parts(n, kScanSegment) : 0;
+  Scratch s{};
+  s.totals = c.take<ScanCudaState>("totals of tiles", std::max(chained, segments));
+  s.groups = c.take<ScanCudaState>("totals of groups", groups);
+  s.flags = c.take<uint32_t>("flags", chained ? 1 + chained + groups : 0);
+  if (gradient && d.kind == ScanKind::cumprod) s.products = c.take<double>("products of tiles", lines * parts(n, l.column_tile));
+  return s;
+}
+void carve(const ScanDescriptor& d, const void*, Carver& c) { (void)carve_all(d, false, c); }
+
+// in and out lie `along` the scan's direction.
+Status run_lines(const Stream& stream, std::string_view name, const ScanDescriptor& d, bool gradient, bool falling, const TensorView (&in)[3], const TensorView& out, const TensorView& indices, Carver c) {
+  if (d.shape.numel() == 0) return {};
+  const ScanLaunch& launch = launch_of(d, gradient);
+  ScanCuda p{};
+  const TensorView* const views[5] = {&in[0], &in[1], &in[2], &out, &indices};
+  Operand operand[5];
+  const Shape outer = outer_axes(out.shape);
+  p.n = length(d);
+  for (int k = 0; k < 5; ++k) {
+    operand[k] = Operand::of(*views[k]);
+    operand[k].strides = {};
+    p.step[k] = step(*views[k]);
+    for (int i = 0; i < outer.rank; ++i) operand[k].strides.push_back(views[k]->absent() ? 0 : views[k]->strides[i]);
+  }
+  p.lines = device::walk<5>(outer, operand, 3, 1);
+  for (int k = 0; k < 3; ++k) p.in[k] = in[k].data;
+  p.out = out.data, p.indices = indices.data;
+  p.empty = scan_empty(d);
+  p.dtype = d.dtype, p.y_dtype = out.dtype;
+  p.exclusive = d.exclusive, p.falling = falling, p.first = d.ties == ScanTies::first, p.max = d.kind == ScanKind::cummax;
+  const int last = p.lines.rank - 1;
+  bool dense = true, across = false, whole[5];
+  for (int k = 0; k < 5; ++k) {
+    const TensorView& v = *views[k];
+    const bool neighbours = p.step[k] == 1 || p.step[k] == -1;
+    whole[k] = true;
+    if (v.absent()) continue;
+    if (k < 4) dense &= p.n == 1 || neighbours, across |= p.lines.stride[k][last] == 1;
+    const int64_t size = byte_size(v.dtype);
+    whole[k] = neighbours && p.n % launch.chunk == 0 && (reinterpret_cast<uintptr_t>(v.data) - uintptr_t(p.step[k] < 0 ? (launch.chunk - 1) * size : 0)) % 16 == 0;
+    for (int a = 0; a < p.lines.rank; ++a) whole[k] &= p.lines.extent[a] == 1 || p.lines.stride[k][a] * size % 16 == 0;
+  }
+  p.whole = is_floating(d.dtype) && !(gradient && d.exclusive) && whole[0] && whole[1] && whole[2] && whole[3], p.whole_places = whole[4];
+  p.columns = !dense && across && p.lines.extent[last] >= 8;
+  p.tile = p.columns ? launch.column_tile : launch.row_tile, p.tiles = parts(p.n, p.tile);
+  const Scratch s = carve_all(d, gradient, c);
+  p.totals = s.totals, p.groups = s.groups, p.flags = s.flags, p.products = s.products;
+  return device::queue(stream, name, [&] {
+    void* const handle = stream.handle;
+    int e = 0;
+    const auto phase = [&](ScanPhase stage) {
+      p.stage = stage;
+      if (!e) e = launch.scan(p, handle);
+    };
+    if (p.products && (p.columns || p.tiles > 1)) {
+      phase(ScanPhase::products);
+      if (!e) e = scan_cuda_spread(p, handle);
+    }
+    if (!p.columns || p.n <= kScanWhole) return phase(ScanPhase::tiles), e;
+    phase(ScanPhase::totals);
+    if (!e) e = launch.carries(p, handle);
+    return phase(ScanPhase::segments), e;
+  });
+}
+Status run(const Launch<Scan>& l) {
+  const ScanDescriptor& d = l.desc;
+  const auto& a = l.args;
+  return run_lines(l.stream, "scan.cuda.tile", d, false, d.reverse, {along(a.x, d, d.reverse), {}, {}}, along(a.y, d, d.reverse), along(a.indices, d, d.reverse), l.carver());
+}
+PrecisionGuarantee guarantee_backward(const ScanDescriptor& d) {
+  if (d.kind == ScanKind::cumsum) return scan_guarantee(d);
+  return {.math_precision = d.kind == ScanKind::logcumsumexp ? accumulator(d.dtype) : DType::f64, .accumulator = DType::f64, .batch_invariant = true};
+}
+PrecisionGuarantee guarantee(const ScanDescriptor& d) { return scan_guarantee(d); }
+// The gradient of a sum is the sum from the other end.
+bool sums(const ScanDescriptor& d) { return d.kind == ScanKind::cumsum; }
+void carve_backward(const ScanDescriptor& d, const void*, Carver& c) { (void)carve_all(d, !sums(d), c); }
+Status run_backward(const Launch<ScanBackward>& l) {
+  const ScanDescriptor& d = l.desc;
+  const auto& a = l.args;
+  const auto reads = ScanBackward::reads(d.kind);
+  const auto against = [&](const TensorView& v) { return along(v, d, !d.reverse); };
+  return run_lines(l.stream, "scan_backward.cuda.tile", d, !sums(d), !d.reverse,
+                   {against(a.dy), reads.x ? against(a.x) : reads.indices ? against(a.indices) : TensorView{}, reads.y ? against(a.y) : TensorView{}}, against(a.dx), {}, l.carver());
+}
+
+}  // namespace
+
+template <> std::span<const Kernel<Scan>> cuda_kernels<Scan>() {
+  static constexpr Kernel<Scan> list[] = {{.name = "scan.cuda.tile", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<Scan>(Scanned{}, run),
+                                           .guarantee = guarantee, .refuse = scan_refuse, .carve = carve}};
+  return list;
+}
+template <> std::span<const Kernel<ScanBackward>> cuda_kernels<ScanBackward>() {
+  static constexpr Kernel<ScanBackward> list[] = {{.name = "scan_backward.cuda.tile", .device = DeviceKind::cuda, .min_arch = 80,
+                                                   .launch = launch_all<ScanBackward>(Floating{}, run_backward), .guarantee = guarantee_backward, .carve = carve_backward}};
+  return list;
+}
+
+}  // namespace baracuda

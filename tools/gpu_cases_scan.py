@@ -1,0 +1,65 @@
+import torch
+
+from gpu_cases import case, normal
+
+KINDS = {"cumsum": lambda x, a: x.cumsum(a), "cumprod": lambda x, a: x.cumprod(a), "cummax": lambda x, a: x.cummax(a)[0], "cummin": lambda x, a: x.cummin(a)[0],
+         "logcumsumexp": lambda x, a: x.logcumsumexp(a)}
+TOLERANCE = {torch.bfloat16: 2.0 ** -7, torch.float32: 1e-5}
+
+
+def data(kind, shape, dtype):
+    x = normal(*shape, dtype=dtype)
+    return torch.where(x < 0, -1, 1).to(dtype) if kind == "cumprod" else x  # products of what is drawn would leave the range
+
+
+def logcumsumexp(x, axis):
+    """In f64; for numbers as normal() draws them."""
+    return x.double().exp().cumsum(axis).log()
+
+
+def from_the_end(x, axis):
+    return x.flip(axis).cumsum(axis).flip(axis)
+
+
+def forward(kind, shape, axis):
+    def make(dtype):
+        x = data(kind, shape, dtype)
+        f = KINDS[kind]
+        extremum = kind in ("cummax", "cummin")
+        y, indices = torch.empty_like(x), torch.empty(shape, dtype=torch.int64, device=x.device) if extremum else None
+        want = logcumsumexp(x, axis) if kind == "logcumsumexp" else f(x if extremum else x.double(), axis).double()
+        args = dict(x=x, y=y, indices=indices) if extremum else dict(x=x, y=y)  # as torch, whose indices cannot be left out
+        return dict(op="scan", fields=dict(kind=kind, dtype=dtype, shape=shape, axis=axis), args=args, out=dict(y=want), bytes=2 * x.nbytes + (indices.nbytes if extremum else 0),
+                    tolerance=TOLERANCE[dtype], torch=lambda: f(x, axis), repeats=10)
+    return make
+
+
+def backward(kind, shape, axis):
+    def make(dtype):
+        x, dy = data(kind, shape, dtype), normal(*shape, dtype=dtype)
+        dx, args, read = torch.empty_like(x), dict(dy=dy), dy.nbytes
+        g = dy.double()
+        if kind == "cumsum":
+            want = from_the_end(g, axis)
+        elif kind == "cumprod":
+            args["x"], read = x, read + x.nbytes
+            want = from_the_end(g * x.double().cumprod(axis), axis) / x.double()
+        elif kind == "logcumsumexp":
+            args["x"], args["y"], read = x, logcumsumexp(x, axis).to(dtype), read + 2 * x.nbytes
+            want = x.double().exp() * from_the_end(g * torch.exp(-args["y"].double()), axis)
+        else:
+            args["indices"] = (x.cummax(axis) if kind == "cummax" else x.cummin(axis))[1]
+            read += args["indices"].nbytes
+            want = torch.zeros_like(g).scatter_add_(axis, args["indices"], g)
+        xt = x.clone().requires_grad_()
+        yt = KINDS[kind](xt, axis)
+        return dict(op="scan_backward", fields=dict(kind=kind, dtype=dtype, shape=shape, axis=axis), args=dict(**args, dx=dx), out=dict(dx=want), bytes=read + dx.nbytes,
+                    tolerance=TOLERANCE[dtype], repeats=10, torch=lambda: torch.autograd.grad(yt, xt, dy, retain_graph=True), eager=kind == "cumprod")
+    return make
+
+
+for _shape, _axis in (((8192, 8192), 1), ((8192, 8192), 0), ((1 << 20, 64), 1), ((256, 262144), 1), ((1, 1 << 26), 1), ((64, 512, 2048), 1), ((8191, 8193), 1)):
+    _label = f"{'x'.join(map(str, _shape))} axis {_axis}"
+    for _kind in KINDS:
+        case("scan", f"{_kind} {_label}", (torch.float32, torch.bfloat16))(forward(_kind, _shape, _axis))
+        case("scan", f"{_kind}_backward {_label}", (torch.float32, torch.bfloat16))(backward(_kind, _shape, _axis))
