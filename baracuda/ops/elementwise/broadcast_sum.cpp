@@ -81,7 +81,7 @@ template <class T> struct Sum : SumJob {
       if constexpr (!kHalf) return static_cast<const W*>(dy);
       else return run.widen(dy, b.out[0], n), b.out[0];
     }
-    for (int k = 0; k < inputs; ++k) x[k] = walk.fetch(k, i, n, b.in[k], true);
+    for (int k = 0; k < inputs; ++k) x[k] = walk.read(k, i, n, b.in[k]);
     for (int k = 0; k < inputs && ahead; ++k)
       if (walk.dense[k] && (k == 0 || x[k] != x[0]) && i + ahead + n <= walk.size())
         for (int64_t at = 0; at < n * walk.bytes[k]; at += 64) __builtin_prefetch(static_cast<const char*>(x[k]) + ahead * walk.bytes[k] + at, 0, 2);
@@ -254,7 +254,7 @@ BroadcastAxes broadcast_axes(const Shape& shape, const Shape& operand) {
   return a;
 }
 MapOperand broadcast_operand(const TensorView& v, const Shape& shape) {
-  MapOperand o{v.data, {}, int(byte_size(v.dtype))};
+  MapOperand o{v.data, {}, int(byte_size(v.dtype)), v.dtype == DType::boolean};
   for (int i = 0; i < shape.rank; ++i) {
     const int at = i - (shape.rank - v.shape.rank);
     o.strides.push_back(at < 0 || v.shape[at] == 1 ? 0 : v.strides[at]);
@@ -272,7 +272,7 @@ void sum_broadcast(const Shape& shape, std::span<const MapOperand> in, int which
   Shape ordered, kept;
   Strides kept_strides;
   MapOperand inputs[kMapOperands];
-  for (size_t k = 0; k < in.size(); ++k) inputs[k] = {in[k].data, {}, in[k].bytes};
+  for (size_t k = 0; k < in.size(); ++k) inputs[k] = {in[k].data, {}, in[k].bytes, in[k].truth};
   for (int i = 0; i < a.rank; ++i) {
     ordered.push_back(shape[a.order[i]]);
     for (size_t k = 0; k < in.size(); ++k) inputs[k].strides.push_back(in[k].strides[a.order[i]]);

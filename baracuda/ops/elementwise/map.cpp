@@ -1,6 +1,7 @@
 #include "baracuda/ops/elementwise/map.hpp"
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include "baracuda/host/move.hpp"
 #include "baracuda/host/past.hpp"
 
@@ -74,7 +75,7 @@ void MapWalk::init(const Shape& shape, std::span<const MapOperand> in, std::span
   }
   w = walk_of<kMapOperands>(ordered, pointers);
   for (int k = 0; k < operands; ++k) {
-    data[k] = static_cast<char*>(all[k]->data), bytes[k] = all[k]->bytes;
+    data[k] = static_cast<char*>(all[k]->data), bytes[k] = all[k]->bytes, truth[k] = all[k]->truth;
     int64_t step = 1;
     dense[k] = data[k] != nullptr;
     for (int i = w.rank - 1; i >= 0; --i) dense[k] = dense[k] && (w.extent[i] == 1 || w.stride[k][i] == step), step *= w.extent[i];
@@ -105,6 +106,12 @@ void* MapWalk::fetch(int k, int64_t i, int64_t n, void* block, bool read) const 
       gather(static_cast<T*>(block) + first, reinterpret_cast<const T*>(data[k]) + at, count, w.inner_stride(k));
     });
   });
+  return block;
+}
+const void* MapWalk::read(int k, int64_t i, int64_t n, void* block) const {
+  const void* const at = fetch(k, i, n, block, true);
+  if (!truth[k]) return at;
+  for (int64_t j = 0; j < n; ++j) static_cast<uint8_t*>(block)[j] = static_cast<const uint8_t*>(at)[j] != 0;
   return block;
 }
 void MapWalk::put(int k, int64_t i, int64_t n, void* from) const {
@@ -143,7 +150,8 @@ void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const
   const int inputs = int(in.size());
   const auto copy_past = BARACUDA_ISA_PICK(move_kernels).copy_past;
   bool past[kMapOperands] = {}, any_past = false;
-  int64_t step = walk.direct() ? INT64_MAX : kMapBlock;
+  const bool copied = std::any_of(walk.truth, walk.truth + inputs, std::identity());
+  int64_t step = !walk.direct() ? kMapBlock : copied ? kMapBytes : INT64_MAX;
   bool all_past = true;
   for (int k = inputs; k < walk.operands; ++k) {
     past[k] = walk.past(k, inputs);
@@ -160,7 +168,7 @@ void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const
     void* y[kMapOperands];
     for (int64_t i = begin, n; i < end; i += n) {
       n = walk.stretch(i, std::min(step, end - i));
-      for (int k = 0; k < inputs; ++k) x[k] = walk.fetch(k, i, n, block[k], true);
+      for (int k = 0; k < inputs; ++k) x[k] = walk.read(k, i, n, block[k]);
       for (int k = inputs; k < walk.operands; ++k) y[k - inputs] = past[k] ? block[k] : walk.fetch(k, i, n, block[k], false);
       run(parameters, x, y, n, by_run);
       for (int k = inputs; k < walk.operands; ++k)

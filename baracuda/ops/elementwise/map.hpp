@@ -16,8 +16,9 @@ inline constexpr int64_t kMapBlock = 256;
 struct MapOperand {
   void* data = nullptr;
   Strides strides;
-  int bytes = 4;  // of an element: 1, 2, 4, 8 or 16
-  static MapOperand of(const TensorView& v) { return {v.data, v.strides, int(byte_size(v.dtype))}; }
+  int bytes = 4;      // of an element: 1, 2, 4, 8 or 16
+  bool truth = false;  // of bool: the function gets 1 for every byte but 0
+  static MapOperand of(const TensorView& v) { return {v.data, v.strides, int(byte_size(v.dtype)), v.dtype == DType::boolean}; }
 };
 
 // One walk over up to kMapOperands tensors.
@@ -27,6 +28,7 @@ struct MapWalk {
   char* data[kMapOperands] = {};
   int bytes[kMapOperands] = {};
   bool dense[kMapOperands] = {};  // element i of the walk lies at i
+  bool truth[kMapOperands] = {};
 
   // `order`: the operand whose strides decide the order of the axes; sort = false keeps it.
   void init(const Shape& shape, std::span<const MapOperand> in, std::span<const MapOperand> out, bool sort = true);
@@ -43,6 +45,8 @@ struct MapWalk {
   }
   // Where elements [i, i + n) of operand k lie, n <= kMapBlock: in place, or (a copy of them, when `read`) in `block`.
   void* fetch(int k, int64_t i, int64_t n, void* block, bool read) const;
+  // The same for a function that reads: of bool 0 and 1, whatever bytes lie there.
+  const void* read(int k, int64_t i, int64_t n, void* block) const;
   // Copies an output's block to its place, unless it was computed there.
   void put(int k, int64_t i, int64_t n, void* at) const;
 

@@ -38,12 +38,12 @@ template <class D> void replace(const D& d, const IndexPlaces& p, IndexLists ind
 template <class D> void extrema(const D& d, const IndexPlaces& p, IndexLists indices, const TensorView& src, const TensorView& y, int threads) {
   const bool largest = d.reduce == ScatterKind::amax;
   visit_dtype(Castable{}, d.dtype, 0, [&]<class T>() {
-    const T* from = src.as<T>();
-    T* to = y.as<T>();
+    const Stored<T>* from = src.as<Stored<T>>();
+    Stored<T>* to = y.as<Stored<T>>();
     if (!d.include_self)  // so that x cannot win
       at_hits(d, p, indices, src, y.strides, threads, [&](int64_t at, int64_t, int64_t) { to[at] = indexing::beaten<T>(largest); });
     at_hits(d, p, indices, src, y.strides, threads, [&](int64_t at, int64_t s, int64_t) {
-      if (indexing::beats(from[s], to[at], largest)) to[at] = from[s];
+      if (indexing::beats<T>(from[s], to[at], largest)) to[at] = from[s];
     });
     return 0;
   });

@@ -7,6 +7,13 @@
 namespace baracuda::index_detail {
 
 using indexing::Sum;
+// A bool in memory: every byte but 0 is true.
+struct Truth {
+  uint8_t byte;
+  Truth(bool b) : byte(b) {}
+  operator bool() const { return byte != 0; }
+};
+template <class T> using Stored = std::conditional_t<std::is_same_v<T, bool>, Truth, T>;
 constexpr bool halves(DType t) { return t == DType::f16 || t == DType::bf16; }
 inline void cast_elements(const TensorView& x, const TensorView& y, int threads) {
   const MapOperand from = MapOperand::of(x), to = MapOperand::of(y);
@@ -19,17 +26,17 @@ bool add_at_indices(const D& d, const IndexPlaces& p, IndexLists indices, const 
   w.add_source(src.strides);
   add_target(w, p, sums.strides);
   return visit_dtype(Castable{}, src.dtype, false, [&]<class T>() {
-    const T* from = src.as<T>();
-    Sum<T>* to = sums.as<Sum<T>>();
+    const Stored<T>* from = src.as<Stored<T>>();
+    Stored<Sum<T>>* to = sums.as<Stored<Sum<T>>>();
     w.run(true, threads, [&](const IndexBlock& b) {
       if (!b.at[0] && !b.outside && b.source_step[0] == 1 && b.target_step[0] == 1) {
-        const T* row = from + b.source[0];
-        Sum<T>* sum = to + b.target[0];
-        for (int64_t j = 0; j < b.count; ++j) sum[j] = indexing::sum_of(sum[j], row[j], alpha);
+        const Stored<T>* row = from + b.source[0];
+        Stored<Sum<T>>* sum = to + b.target[0];
+        for (int64_t j = 0; j < b.count; ++j) sum[j] = indexing::sum_of<Sum<T>, T>(sum[j], row[j], alpha);
       } else
         each_inside(b, [&](int64_t j, auto target) {
-          Sum<T>& sum = to[target(0)];
-          sum = indexing::sum_of(sum, from[b.source[0] + j * b.source_step[0]], alpha);
+          Stored<Sum<T>>& sum = to[target(0)];
+          sum = indexing::sum_of<Sum<T>, T>(sum, from[b.source[0] + j * b.source_step[0]], alpha);
         });
     });
     return true;

@@ -1,6 +1,8 @@
-// For every op of the registry, over descriptors made at random: an output that is laid over an input or over another output is
-// refused, in part and as a whole; where a plan takes it as a whole it works in place, with the bits of separate memory.
+// For every op of the registry, over descriptors made at random. An output that is laid over an input or over another output is
+// refused, in part and as a whole; where a plan takes it as a whole it works in place, with the bits of separate memory. Bools: every
+// byte but 0 is the same.
 #include <gtest/gtest.h>
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <utility>
@@ -115,6 +117,61 @@ TEST(Overlap, IsRefusedByEveryOp) {
     if (t.in_place) std::printf("%.*s %d ", int(op.size()), op.data(), t.in_place);
   }
   std::printf("runs in place; %d overlaps refused\n", refused);
+}
+
+// Whether the plan read a bool.
+bool check_bools(const AnyPlan& plan, uint64_t seed) {
+  fuzz::Random r(seed);
+  auto drawn = draw_arguments(plan, r, {.generous = true, .least = 0, .open = {{2, 3}, {5}}});
+  if (!drawn || plan.workspace_size() > (16 << 20)) return false;
+  const auto is_bool = [](const Drawn& d) { return d.given && d.dtype == DType::boolean; };
+  if (std::none_of(drawn->begin(), drawn->end(), [&](const Drawn& d) { return is_bool(d) && d.info.role != Role::out && d.info.role != Role::optional_out; })) return false;
+  SCOPED_TRACE(text(plan.sku().op, " ", plan.descriptor()));
+  for (Drawn& d : *drawn) d.restore();
+  if (!run(plan, values(*drawn)).ok()) return false;
+  const auto want = contents(*drawn);
+  for (Drawn& d : *drawn)
+    if (is_bool(d) && d.info.role != Role::out && d.info.role != Role::optional_out)
+      for (auto& memory : d.start)
+        for (char& c : memory) c = c ? char(1 + r.below(255)) : char(0);
+  for (Drawn& d : *drawn) d.restore();
+  EXPECT_TRUE(run(plan, values(*drawn)).ok());
+  const auto now = contents(*drawn);
+  size_t at = 0;
+  for (const Drawn& d : *drawn)
+    for (size_t i = 0; d.given && i < d.views.size(); ++i, ++at) {
+      const size_t size = byte_size(d.dtype);
+      int64_t other = -1;
+      for (size_t b = 0; b < want[at].size() && written(d.info.role) && other < 0; b += size)
+        if (is_bool(d) ? !now[at][b] != !want[at][b] : !fuzz::same_element(d.dtype, &now[at][b], &want[at][b])) other = int64_t(b / size);
+      EXPECT_EQ(other, -1) << "the element of " << d.info.name << " that differs where true is not 1";
+    }
+  return true;
+}
+TEST(Bool, EveryByteButZeroIsTrue) {
+  std::map<std::string_view, int> tried;
+  for (const OpInfo& op : registry()) {
+    fuzz::Random random(3);
+    std::string text(op.name);
+    bool serves = false;
+    for (const RowInfo& row : op.rows()) serves = serves || row.dtypes.has(DType::boolean);
+    std::vector<std::string_view> kinds;
+    for (const FieldInfo& f : op.fields())
+      if (f.name == "kind") kinds = f.values;
+    for (int i = 0; i < 2000 && tried[op.name] < 60; ++i) {
+      std::string bools = text + "\ndtype=bool";
+      if (!kinds.empty()) bools += "\nkind=" + std::string(kinds[size_t(i) % kinds.size()]);
+      const fuzz::Problem p = fuzz::parse_problem(serves && i % 4 ? bools : text);
+      if (p.op == &op)
+        if (const auto plan = op.select(Stream::cpu(), p.settings, {}); plan.ok()) tried[op.name] += check_bools(**plan, uint64_t(i));
+      text = fuzz::mutate_problem(i % 8 ? text : std::string(op.name), random);
+    }
+  }
+  for (const auto& [op, n] : tried)
+    if (n) std::printf("%.*s %d ", int(op.size()), op.data(), n);
+  std::printf("plans read bools\n");
+  for (std::string_view op : {"binary", "cast", "reduce", "scan", "scatter", "ternary", "unary"})
+    if (find_op(op)) EXPECT_GT(tried[op], 0) << op;
 }
 
 }  // namespace
