@@ -33,45 +33,39 @@ __device__ __forceinline__ int tensor_of(const int64_t* first, int tensors, int6
   return low;
 }
 template <class T> struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Four { T lane[4]; };
-template <class T> __device__ __forceinline__ Four<T> load_four(const T* p, int64_t count, bool whole) {
+template <bool kWhole, class T> __device__ __forceinline__ Four<T> load_four(const T* p, int64_t count) {
   Four<T> f;
-  if (whole && count >= 4) return *reinterpret_cast<const Four<T>*>(p);
+  if constexpr (kWhole) f = *reinterpret_cast<const Four<T>*>(p);
+  else
 #pragma unroll
-  for (int j = 0; j < 4; ++j) f.lane[j] = j < count ? p[j] : T{};
+    for (int j = 0; j < 4; ++j) f.lane[j] = j < count ? p[j] : T{};
   return f;
 }
-template <class T> __device__ __forceinline__ void store_four(T* p, const Four<T>& f, int64_t count, bool whole) {
-  if (whole && count >= 4) {
-    *reinterpret_cast<Four<T>*>(p) = f;
-    return;
-  }
+template <bool kWhole, class T> __device__ __forceinline__ void store_four(T* p, const Four<T>& f, int64_t count) {
+  if constexpr (kWhole) *reinterpret_cast<Four<T>*>(p) = f;
+  else
 #pragma unroll
-  for (int j = 0; j < 4; ++j)
-    if (j < count) p[j] = f.lane[j];
+    for (int j = 0; j < 4; ++j)
+      if (j < count) p[j] = f.lane[j];
 }
 template <class T> __device__ __forceinline__ bool whole(const void* p) { return uintptr_t(p) % alignof(Four<T>) == 0; }
 
-template <class P, class G> __global__ void __launch_bounds__(kBlock) adam_kernel(const __grid_constant__ AdamCudaList l) {
+// Elements begin ... end - 1 of a tensor; kWhole: in aligned fours, a multiple of four elements.
+template <bool kWhole, class P, class G> __device__ __forceinline__ void adam_stretch(const AdamStep& s, const AdamPiece& piece, int64_t begin, int64_t end) {
   using S = Acc<P>;
   using V = Pack<S, 1>;
-  if (l.step->skip) return;
-  const AdamStep s = l.step->s;
-  const int t = tensor_of(l.first, l.tensors, blockIdx.x);
-  const AdamPiece& piece = l.piece[t];
-  const int64_t begin = (int64_t(blockIdx.x) - l.first[t]) * kAdamChunk, end = begin + kAdamChunk < piece.n ? begin + kAdamChunk : piece.n;
   P* p = static_cast<P*>(piece.params);
   const G* g = static_cast<const G*>(piece.grads);
   S *m = static_cast<S*>(piece.m), *v = static_cast<S*>(piece.v), *w = static_cast<S*>(piece.masters), *u = static_cast<S*>(piece.v_max);
-  const bool wp = whole<P>(p), wg = whole<G>(g), wm = whole<S>(m), wv = whole<S>(v), ww = whole<S>(w), wu = whole<S>(u);
   for (int64_t i = begin + 4 * threadIdx.x; i < end; i += 4 * kBlock) {
     const int64_t n = end - i;
     Four<P> p4;
     Four<S> w4, u4;
-    const Four<G> g4 = load_four(g + i, n, wg);
-    Four<S> m4 = load_four(m + i, n, wm), v4 = load_four(v + i, n, wv);
-    if (w) w4 = load_four(w + i, n, ww);
-    else p4 = load_four(p + i, n, wp);
-    if (u) u4 = load_four(u + i, n, wu);
+    const Four<G> g4 = load_four<kWhole>(g + i, n);
+    Four<S> m4 = load_four<kWhole>(m + i, n), v4 = load_four<kWhole>(v + i, n);
+    if (w) w4 = load_four<kWhole>(w + i, n);
+    else p4 = load_four<kWhole>(p + i, n);
+    if (u) u4 = load_four<kWhole>(u + i, n);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       V pj = w ? V::of(w4.lane[j]) : value(p4.lane[j]), mj = V::of(m4.lane[j]), vj = V::of(v4.lane[j]), uj = u ? V::of(u4.lane[j]) : V(0);
@@ -79,12 +73,25 @@ template <class P, class G> __global__ void __launch_bounds__(kBlock) adam_kerne
       p4.lane[j] = element<P>(pj);
       m4.lane[j] = mj.v, v4.lane[j] = vj.v, w4.lane[j] = pj.v, u4.lane[j] = uj.v;
     }
-    store_four(m + i, m4, n, wm);
-    store_four(v + i, v4, n, wv);
-    if (w) store_four(w + i, w4, n, ww);
-    if (u) store_four(u + i, u4, n, wu);
-    store_four(p + i, p4, n, wp);
+    store_four<kWhole>(m + i, m4, n);
+    store_four<kWhole>(v + i, v4, n);
+    if (w) store_four<kWhole>(w + i, w4, n);
+    if (u) store_four<kWhole>(u + i, u4, n);
+    store_four<kWhole>(p + i, p4, n);
   }
+}
+// Four blocks on a multiprocessor keep enough loads under way.
+template <class P, class G> __global__ void __launch_bounds__(kBlock, sizeof(P) == 8 ? 1 : 4) adam_kernel(const __grid_constant__ AdamCudaList l) {
+  using S = Acc<P>;
+  if (l.step->skip) return;
+  const AdamStep s = l.step->s;
+  const int t = tensor_of(l.first, l.tensors, blockIdx.x);
+  const AdamPiece& a = l.piece[t];
+  const int64_t begin = (int64_t(blockIdx.x) - l.first[t]) * kAdamChunk, end = begin + kAdamChunk < a.n ? begin + kAdamChunk : a.n;
+  const bool aligned = whole<P>(a.params) && whole<G>(a.grads) && whole<S>(a.m) && whole<S>(a.v) && whole<S>(a.masters) && whole<S>(a.v_max);
+  const int64_t fours = aligned ? end / 4 * 4 : begin;
+  if (aligned) adam_stretch<true, P, G>(s, a, begin, fours);
+  adam_stretch<false, P, G>(s, a, fours, end);
 }
 template <class P, class G> int adam(const AdamCudaList& l, void* stream) {
   const int64_t chunks = l.first[l.tensors];
@@ -103,9 +110,12 @@ template <class T> __device__ __forceinline__ void add_squares(const Chunk<T, kC
   } else {
     bool fit = true;
     if constexpr (std::is_same_v<T, bf16>) {
-      int most = 0;
+      struct Words { uint32_t word[kChunk<T> / 2]; };
+      const Words w = __builtin_bit_cast(Words, c);
+      uint32_t pair = 0;
 #pragma unroll
-      for (int j = 0; j < kChunk<T>; ++j) most = (c.lane[j].bits & 0x7fff) > most ? c.lane[j].bits & 0x7fff : most;
+      for (int j = 0; j < kChunk<T> / 2; ++j) pair = __vmaxu2(pair, w.word[j] & 0x7fff7fffu);
+      const int most = int(pair & 0xffff) > int(pair >> 16) ? int(pair & 0xffff) : int(pair >> 16);
       fit = most >= optim::kLeastMagnitude && most < optim::kMostMagnitude;
     }
     if (fit) {
@@ -127,15 +137,18 @@ template <class T> __global__ void __launch_bounds__(kBlock) squares_kernel(cons
   for (int64_t chunk = blockIdx.x; chunk < l.first[l.tensors]; chunk += kNormBlocks) {
     const int t = tensor_of(l.first, l.tensors, chunk);
     const T* x = static_cast<const T*>(l.x[t]);
-    const bool aligned = aligned16(x);
     const int64_t begin = (chunk - l.first[t]) * kNormChunk, end = begin + kNormChunk < l.n[t] ? begin + kNormChunk : l.n[t];
-    for (int64_t i = begin + threadIdx.x * kChunk<T>; i < end; i += kTogether * kBlock * kChunk<T>) {
-      Chunk<T, kChunk<T>> c[kTogether];
+    const auto stretch = [&](auto whole) {
+      for (int64_t i = begin + threadIdx.x * kChunk<T>; i < end; i += kTogether * kBlock * kChunk<T>) {
+        Chunk<T, kChunk<T>> c[kTogether];
 #pragma unroll
-      for (int k = 0; k < kTogether; ++k) c[k] = load_chunk(x + i + k * kBlock * kChunk<T>, end - i - k * kBlock * kChunk<T>, aligned);
+        for (int k = 0; k < kTogether; ++k) c[k] = load_chunk<decltype(whole)::value>(x + i + k * kBlock * kChunk<T>, end - i - k * kBlock * kChunk<T>);
 #pragma unroll
-      for (int k = 0; k < kTogether; ++k) add_squares<T>(c[k], s);  // zeros behind the end
-    }
+        for (int k = 0; k < kTogether; ++k) add_squares<T>(c[k], s);  // zeros behind the end
+      }
+    };
+    if (aligned16(x) && end - begin == kNormChunk) stretch(std::true_type{});
+    else stretch(std::false_type{});
   }
   const double mid = team_sum(s.mid.v, shared), big = sizeof(T) == 8 ? team_sum(s.big.v, shared) : 0, small = sizeof(T) == 8 ? team_sum(s.small.v, shared) : 0;
   if (threadIdx.x) return;
