@@ -44,8 +44,9 @@ struct OuterWalk {
   const IndexMap& map;
   const TensorView &x, &y;
   int rank;
+  const int64_t* last = nullptr;  // where the indices of the last of them come from, if known
   int64_t o[kMaxRank] = {}, from[kMaxRank] = {};  // index of y, offset in x (or -1: filled)
-  void set(int a, int64_t i) { o[a] = i, from[a] = map.axis[a].run(i).from; }
+  void set(int a, int64_t i) { o[a] = i, from[a] = last && a == rank - 1 ? last[i] : map.axis[a].run(i).from; }
   void seek(int64_t row) {
     for (int a = rank - 1; a >= 0; --a) set(a, row % map.axis[a].m), row /= map.axis[a].m;
   }
@@ -83,10 +84,26 @@ template <class T> void gather_as(const IndexMap& map, const TensorView& x, cons
   int64_t rows = 1;
   for (int a = 0; a < rank; ++a) rows *= map.axis[a].m;
   if (rows * inner.m == 0) return;
+  constexpr int64_t kLast = 256;
+  int64_t last_from[kLast];
+  const bool short_last = rank > 0 && map.axis[rank - 1].m <= kLast && map.axis[rank - 1].m < rows;
+  for (int64_t i = 0; short_last && i < map.axis[rank - 1].m; ++i) last_from[i] = map.axis[rank - 1].run(i).from;
   const Copier copy(y, x.data);
   const int64_t most = std::max<int64_t>(1, kPiece / block), pieces = (inner.m + most - 1) / most;
+  // The runs of a row, found once where they are few.
+  constexpr int kRuns = 8;
+  AxisMap::Run runs[kRuns];
+  int known = 0;
+  for (int64_t o = 0; pieces == 1 && o < inner.m; o += runs[known++].length) {
+    if (known == kRuns) {
+      known = 0;
+      break;
+    }
+    runs[known] = inner.run(o);
+    runs[known].length = std::min(runs[known].length, inner.m - o);
+  }
   parallel_for(rows * pieces, std::max<int64_t>(1, kPiece / (std::min(most, inner.m) * block)), threads, [&](int64_t begin, int64_t end, int) {
-    OuterWalk walk{map, x, y, rank};
+    OuterWalk walk{map, x, y, rank, short_last ? last_from : nullptr};
     walk.seek(begin / pieces);
     int64_t x_at, y_at;
     bool taken = walk.at(x_at, y_at);
@@ -94,13 +111,17 @@ template <class T> void gather_as(const IndexMap& map, const TensorView& x, cons
       if (i > begin && i % pieces == 0) walk.next(), taken = walk.at(x_at, y_at);
       const T* from = x.as<T>() + x_at;
       T* to = y.as<T>() + y_at;
-      const int64_t last = std::min(inner.m, (i % pieces + 1) * most);
-      for (int64_t o = i % pieces * most; o < last;) {
-        const AxisMap::Run r = taken ? inner.run(o) : AxisMap::Run{-1, 0, last - o};
-        const int64_t count = std::min(r.length, last - o);
+      const auto put = [&](int64_t o, const AxisMap::Run& r, int64_t count) {
         if (r.from < 0) fill(value, to + o * y_step, y_step, count, block);
         else move(copy, from + r.from * x_step, r.step * x_step, to + o * y_step, y_step, count, block);
-        o += count;
+        return count;
+      };
+      const int64_t last = std::min(inner.m, (i % pieces + 1) * most);
+      int64_t o = i % pieces * most;
+      if (taken) for (int k = 0; k < known; ++k) o += put(o, runs[k], runs[k].length);
+      while (o < last) {
+        const AxisMap::Run r = taken ? inner.run(o) : AxisMap::Run{-1, 0, last - o};
+        o += put(o, r, std::min(r.length, last - o));
       }
     }
     copy.fence();
