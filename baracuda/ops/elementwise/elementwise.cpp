@@ -6,6 +6,7 @@
 #include "baracuda/ops/elementwise/complex_kinds.hpp"
 #include "baracuda/ops/elementwise/elementwise_problem.hpp"
 #include "baracuda/ops/elementwise/functor_math.hpp"
+#include "baracuda/ops/elementwise/half_cpu.hpp"
 
 namespace baracuda {
 namespace {
@@ -17,7 +18,9 @@ using elementwise::kY;
 MapKernel through_f32(MapRun run, DType t, unsigned read, int inputs, int outputs, int out_bytes) {
   const HalfKernels& h = BARACUDA_ISA_PICK(half_kernels);
   MapKernel k(run);
-  k.widen = h.widen[t == DType::bf16], k.narrow = h.narrow[t == DType::bf16];
+  const DealtHalves& dealt = BARACUDA_ISA_PICK(dealt_halves);
+  const bool all = out_bytes == 2 && (~read & ((1u << inputs) - 1)) == 0;
+  k.widen = (all ? dealt.deal : h.widen)[t == DType::bf16], k.narrow = (all ? dealt.gather : h.narrow)[t == DType::bf16];
   k.widened = read, k.inputs = inputs, k.outputs = outputs, k.out_bytes = out_bytes;
   return k;
 }
@@ -76,8 +79,8 @@ Result<PlanState> make_table(const UnaryDescriptor& d, bool gradient) {
   };
   if (!gradient) return PlanState(half_table<uint16_t>(key, [&](void* table) {
     const std::vector<uint16_t> halves = all_halves();
-    const void* x = halves.data();
-    through_f32(p.e->forward[DType::f32], d.dtype, 1, 1, 1, 2)(p.parameters, &x, &table, kHalves);
+    const void* x[] = {halves.data(), nullptr};
+    through_f32(p.e->forward[DType::f32], d.dtype, 1, 1, 1, 2)(p.parameters, x, &table, kHalves);
   }));
   return PlanState(half_table<float>(key, [&](void* table) {
     std::vector<float> x(kHalves), ones(kHalves, 1);

@@ -1,6 +1,8 @@
 // f16 and bf16 to f32 and back and their tables, dense, for one instruction set.
 #include "baracuda/math/look_up.hpp"
+#include "baracuda/math/twice.hpp"
 #include "baracuda/ops/elementwise/elementwise_cpu.hpp"
+#include "baracuda/ops/elementwise/half_cpu.hpp"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
@@ -23,6 +25,23 @@ template <class T> void narrow(const float* from, void* half, int64_t n, bool pa
   for (; i + N <= n; i += N) put<T>(y + i, load<N>(from + i), past);
   for (; i < n; ++i) y[i] = from_float<T>(from[i]);
 }
+template <class T> void deal(const void* half, float* to, int64_t n) {
+  constexpr int N = kLanes<float>;
+  const T* x = static_cast<const T*>(half);
+  int64_t i = 0;
+  for (; i + 2 * N <= n; i += 2 * N) {
+    const auto both = load_dealt<N>(x + i);
+    store<float, N>(to + i, both.low), store<float, N>(to + i + N, both.high);
+  }
+  widen<T>(x + i, to + i, n - i);
+}
+template <class T> void gather(const float* from, void* half, int64_t n, bool past) {
+  constexpr int N = kLanes<float>;
+  T* y = static_cast<T*>(half);
+  int64_t i = 0;
+  for (; i + 2 * N <= n; i += 2 * N) store_dealt<T, N>(y + i, load<N>(from + i), load<N>(from + i + N), past);
+  narrow<T>(from + i, y + i, n - i, past);
+}
 void look_up_halves(const void* table, const void* half, void* to, int64_t n, bool past) {
   look_up(static_cast<const uint16_t*>(table), half, static_cast<uint16_t*>(to), n, past);
 }
@@ -32,10 +51,15 @@ template <class T> void look_up_times(const void* table, const void* dy, const v
   const T *g = static_cast<const T*>(dy), *x = static_cast<const T*>(half);
   T* y = static_cast<T*>(to);
   int64_t i = 0;
-  for (; i + N <= n; i += N) put<T>(y + i, load<N>(g + i) * look_up<N>(slopes, x + i), past);
+  for (; i + 2 * N <= n; i += 2 * N) {
+    const auto both = load_dealt<N>(g + i);
+    const auto low = both.low * look_up<N, kStep<T, N>>(slopes, x + i), high = both.high * look_up<N, kStep<T, N>>(slopes, x + i + kSecond<T, N>);
+    store_dealt<T, N>(y + i, low, high, past);
+  }
   for (; i < n; ++i) store<T, 1>(y + i, load<1>(g + i) * look_up<1>(slopes, x + i));
 }
 }  // namespace
 extern constexpr HalfKernels half_kernels = {{widen<f16>, widen<bf16>}, {narrow<f16>, narrow<bf16>}, look_up_halves, {look_up_times<f16>, look_up_times<bf16>}};
+extern constexpr DealtHalves dealt_halves = {{deal<f16>, deal<bf16>}, {gather<f16>, gather<bf16>}};
 }  // namespace BARACUDA_ISA
 }  // namespace baracuda

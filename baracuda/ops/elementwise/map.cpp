@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kMapBytes = kMapBlock * 16;  // of a block of the widest elements
 constexpr int64_t kPastBytes = 2048;           // computed at a time on the way past the caches
+constexpr int64_t kPastPiece = 256 << 10;      // bytes: a piece waits for its last lines to leave, and its streams begin anew
 
 template <class T> void gather(T* to, const T* from, int64_t n, int64_t stride) {
   if (stride == 1) std::memcpy(to, from, size_t(n) * sizeof(T));
@@ -162,7 +163,7 @@ void run_map(const Shape& shape, std::span<const MapOperand> in, std::span<const
     past[k] = past[k] && !by_run;
     if (past[k]) step = std::min(step, walk.direct() ? kPastBytes / walk.bytes[k] : kMapBlock);
   }
-  parallel_for(walk.size(), kPiece, threads, [&](int64_t begin, int64_t end, int) {
+  parallel_for(walk.size(), any_past ? std::max(kPiece, kPastPiece / walk.bytes[inputs]) : kPiece, threads, [&](int64_t begin, int64_t end, int) {
     alignas(64) char block[kMapOperands][kMapBytes];
     const void* x[kMapOperands];
     void* y[kMapOperands];
