@@ -1,7 +1,8 @@
 #pragma once
 // The loop of every elementwise kernel: y... = f(x...) over tensors of one shape. A thread takes a unit of the walk: 16 bytes
 // of the narrowest operand, at most 32 of the widest, where vectors are possible. Bytes per element: those of the operands, once;
-// the floor is memory bandwidth. The lanes of a unit go through the same one-lane formula, so that a vector changes no bit.
+// the floor is memory bandwidth. Where they are not, a warp takes a strip of a row, lane after lane, so that its accesses are whole lines
+// and offsets are made once for several elements. The lanes of a unit go through the same one-lane formula, so that a vector changes no bit.
 //
 // F has in, out, needs(k), and operator()(const A* x, A* y), or value(x) where the only output is bool. Operand k, inputs before
 // outputs, is stored as T (inputs) or O (outputs) unless F::Stored<k> says otherwise. F::rolled: a formula so long that it stands
@@ -35,6 +36,11 @@ template <> struct Lane<Pack<brief, 1>> {
   using A = Pack<brief, 1>;
   using Exact = Lane<Pack<float, 1>>;
   static __device__ __forceinline__ A zero() { return 0; }
+  static __device__ __forceinline__ A of(f16 e) {  // a NaN may lose its sign
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(e.bits));
+    return A::of(x);
+  }
   template <class E> static __device__ __forceinline__ A of(E e) { return A::of(Exact::of(e).v); }
   template <class E> static __device__ __forceinline__ E as(A a) { return Exact::template as<E>(Pack<float, 1>::of(a.v)); }
 };
@@ -67,68 +73,91 @@ template <class F> struct Map {
   void* y[F::out];       // null: not wanted
 };
 
+template <class E, int V, class A, int in> __device__ __forceinline__ void spread_lanes(const Vector<E, V>& x, int k, A (&v)[V][in]) {
+  if constexpr (std::is_same_v<E, bf16> && V % 2 == 0 && requires(float f) { A::of(f); }) {  // one operation each
+    const Words<E, V> e = __builtin_bit_cast(Words<E, V>, x);
+#pragma unroll
+    for (int j = 0; j < V; ++j) v[j][k] = A::of(__builtin_bit_cast(float, j % 2 ? e.word[j / 2] & 0xffff0000u : e.word[j / 2] << 16));
+  } else {
+#pragma unroll
+    for (int j = 0; j < V; ++j) v[j][k] = Lane<A>::of(x.lane[j]);
+  }
+}
 template <class F> __device__ __forceinline__ bool reads(const Map<F>& m, int k) { return F::needs(k) && m.x[k] != nullptr; }
 
-// --- V lanes side by side
+// --- V lanes side by side, or 32 elements apart in a strip; `count` of them are there
 template <int V, class F, class T, class O, class A, int k = 0>
-__device__ __forceinline__ void load_lanes(const Map<F>& m, const int64_t (&at)[F::in + F::out], A (&v)[V][F::in]) {
+__device__ __forceinline__ void load_lanes(const Map<F>& m, const int64_t (&at)[F::in + F::out], int count, A (&v)[V][F::in]) {
   if constexpr (k < F::in) {
     using E = Stored<F, T, O, k>;
     if (reads(m, k)) {
       const E* p = static_cast<const E*>(m.x[k]) + at[k];
-      if (V > 1 && m.walk.spread[k]) {
+      if (V > 1 && !m.walk.flat && m.walk.strips) {
+#pragma unroll
+        for (int j = 0; j < V; ++j) v[j][k] = j < count ? Lane<A>::of(p[j * 32 * m.walk.step[k]]) : Lane<A>::zero();
+      } else if (V > 1 && !m.walk.flat && m.walk.spread[k]) {
         const A one = Lane<A>::of(*p);
 #pragma unroll
         for (int j = 0; j < V; ++j) v[j][k] = one;
-      } else {
-        const Vector<E, V> e = *reinterpret_cast<const Vector<E, V>*>(p);
-#pragma unroll
-        for (int j = 0; j < V; ++j) v[j][k] = Lane<A>::of(e.lane[j]);
-      }
+      } else spread_lanes(*reinterpret_cast<const Vector<E, V>*>(p), k, v);
     } else {
 #pragma unroll
       for (int j = 0; j < V; ++j) v[j][k] = Lane<A>::zero();
     }
-    load_lanes<V, F, T, O, A, k + 1>(m, at, v);
+    load_lanes<V, F, T, O, A, k + 1>(m, at, count, v);
   }
 }
+template <int K, class E, int V> __device__ __forceinline__ void put_lanes(const device::Walk<K>& walk, int k, E* p, int count, const Vector<E, V>& e) {
+  if (V > 1 && !walk.flat && walk.strips) {
+#pragma unroll
+    for (int j = 0; j < V; ++j)
+      if (j < count) p[j * 32 * walk.step[k]] = e.lane[j];
+  } else *reinterpret_cast<Vector<E, V>*>(p) = e;
+}
 template <int V, class F, class T, class O, class A, int k = 0>
-__device__ __forceinline__ void store_lanes(const Map<F>& m, const int64_t (&at)[F::in + F::out], const A (&r)[V][F::out]) {
+__device__ __forceinline__ void store_lanes(const Map<F>& m, const int64_t (&at)[F::in + F::out], int count, const A (&r)[V][F::out]) {
   if constexpr (k < F::out) {
     using E = Stored<F, T, O, F::in + k>;
     if (m.y[k]) {
       Vector<E, V> e;
 #pragma unroll
       for (int j = 0; j < V; ++j) e.lane[j] = Lane<A>::template as<E>(r[j][k]);
-      *reinterpret_cast<Vector<E, V>*>(static_cast<E*>(m.y[k]) + at[F::in + k]) = e;
+      put_lanes(m.walk, F::in + k, static_cast<E*>(m.y[k]) + at[F::in + k], count, e);
     }
-    store_lanes<V, F, T, O, A, k + 1>(m, at, r);
+    store_lanes<V, F, T, O, A, k + 1>(m, at, count, r);
   }
 }
-template <int V, class F, class T, class O, class A> __device__ __forceinline__ void unit(const Map<F>& m, const int64_t (&at)[F::in + F::out]) {
+template <int V, class F, class T, class O, class A> __device__ __forceinline__ void unit(const Map<F>& m, const int64_t (&at)[F::in + F::out], int count) {
   A v[V][F::in];
-  load_lanes<V, F, T, O, A>(m, at, v);
+  load_lanes<V, F, T, O, A>(m, at, count, v);
   if constexpr (gives_bool<F, A>()) {
     Vector<bool, V> e;
 #pragma unroll
     for (int j = 0; j < V; ++j) e.lane[j] = m.f.value(v[j]);
-    *reinterpret_cast<Vector<bool, V>*>(static_cast<bool*>(m.y[0]) + at[F::in]) = e;
+    put_lanes(m.walk, F::in, static_cast<bool*>(m.y[0]) + at[F::in], count, e);
   } else {
     A r[V][F::out];
 #pragma unroll
     for (int j = 0; j < V; ++j) m.f(v[j], r[j]);
-    store_lanes<V, F, T, O, A>(m, at, r);
+    store_lanes<V, F, T, O, A>(m, at, count, r);
   }
 }
 
 // --- lanes one group after another: G of them, a word of the narrowest, are taken from the low end of registers that move down
 template <int V, int G, class F, class T, class O, class A, int k = 0>
-__device__ __forceinline__ void load_words(const Map<F>& m, const int64_t (&at)[F::in + F::out], bool one, uint32_t (&w)[F::in][8]) {
+__device__ __forceinline__ void load_words(const Map<F>& m, const int64_t (&at)[F::in + F::out], bool one, int count, uint32_t (&w)[F::in][8]) {
   if constexpr (k < F::in) {
     using E = Stored<F, T, O, k>;
     if (reads(m, k)) {
       const E* p = static_cast<const E*>(m.x[k]) + at[k];
-      if (one || m.walk.spread[k]) {
+      if (m.walk.strips) {
+        Vector<E, V> some;
+#pragma unroll
+        for (int j = 0; j < V; ++j) some.lane[j] = p[j < count ? j * 32 * m.walk.step[k] : 0];
+        const Words<E, V> e = __builtin_bit_cast(Words<E, V>, some);
+#pragma unroll
+        for (int i = 0; i < Words<E, V>::count; ++i) w[k][i] = e.word[i];
+      } else if (one || m.walk.spread[k]) {
         Vector<E, G> same;
         const E element = *p;
 #pragma unroll
@@ -145,7 +174,7 @@ __device__ __forceinline__ void load_words(const Map<F>& m, const int64_t (&at)[
 #pragma unroll
       for (int i = 0; i < Words<E, V>::count; ++i) w[k][i] = 0;
     }
-    load_words<V, G, F, T, O, A, k + 1>(m, at, one, w);
+    load_words<V, G, F, T, O, A, k + 1>(m, at, one, count, w);
   }
 }
 template <int V, int G, class F, class T, class O, class A, int k = 0> __device__ __forceinline__ void take_group(uint32_t (&w)[F::in][8], A (&v)[G][F::in]) {
@@ -179,7 +208,7 @@ template <int V, int G, class F, class T, class O, class A, int k = 0> __device_
   }
 }
 template <int V, int G, class F, class T, class O, class A, int k = 0>
-__device__ __forceinline__ void store_words(const Map<F>& m, const int64_t (&at)[F::in + F::out], bool one, const uint32_t (&w)[F::out][8]) {
+__device__ __forceinline__ void store_words(const Map<F>& m, const int64_t (&at)[F::in + F::out], bool one, int count, const uint32_t (&w)[F::out][8]) {
   if constexpr (k < F::out) {
     using E = Stored<F, T, O, F::in + k>;
     if (m.y[k]) {
@@ -189,16 +218,16 @@ __device__ __forceinline__ void store_words(const Map<F>& m, const int64_t (&at)
       for (int i = 0; i < Words<E, V>::count; ++i) e.word[i] = w[k][i];
       const Vector<E, V> lanes = __builtin_bit_cast(Vector<E, V>, e);
       if (one) *p = lanes.lane[V - G];  // the one group that was put stands at the top
-      else *reinterpret_cast<Vector<E, V>*>(p) = lanes;
+      else put_lanes(m.walk, F::in + k, p, count, lanes);
     }
-    store_words<V, G, F, T, O, A, k + 1>(m, at, one, w);
+    store_words<V, G, F, T, O, A, k + 1>(m, at, one, count, w);
   }
 }
-template <int V, class F, class T, class O, class A> __device__ __forceinline__ void rolled_unit(const Map<F>& m, const int64_t (&at)[F::in + F::out], bool one) {
+template <int V, class F, class T, class O, class A> __device__ __forceinline__ void rolled_unit(const Map<F>& m, const int64_t (&at)[F::in + F::out], bool one, int count) {
   constexpr int G = sizeof(T) < 4 ? 4 / int(sizeof(T)) : 1;
   static_assert(V % G == 0);
   uint32_t x[F::in][8], y[F::out][8] = {};
-  load_words<V, G, F, T, O, A>(m, at, one, x);
+  load_words<V, G, F, T, O, A>(m, at, one, count, x);
 #pragma unroll 1
   for (int g = one ? V / G - 1 : 0; g < V / G; ++g) {
     A v[G][F::in], r[G][F::out];
@@ -207,19 +236,31 @@ template <int V, class F, class T, class O, class A> __device__ __forceinline__ 
     for (int j = 0; j < G; ++j) m.f(v[j], r[j]);
     put_group<V, G, F, T, O, A>(y, r);
   }
-  store_words<V, G, F, T, O, A>(m, at, one, y);
+  store_words<V, G, F, T, O, A>(m, at, one, count, y);
 }
 
 template <class F, class T, class O, class A> __global__ void __launch_bounds__(kBlock) map_kernel(const __grid_constant__ Map<F> m) {
   constexpr int V = kLanesOf<F, T, O>;
-  const int64_t all = m.walk.units + m.walk.rest;
+  const int64_t all = m.walk.threads();
   for (int64_t i = int64_t(blockIdx.x) * kBlock + threadIdx.x; i < all; i += int64_t(gridDim.x) * kBlock) {
     int64_t at[F::in + F::out];
-    m.walk.offsets(i, at);
-    const bool one = m.walk.lanes == 1 || i >= m.walk.units;
-    if constexpr (rolled<F>()) rolled_unit<V, F, T, O, A>(m, at, one);
-    else if (one) unit<1, F, T, O, A>(m, at);
-    else unit<V, F, T, O, A>(m, at);
+    int count = V;
+    bool one = false;
+    if (m.walk.flat && i < m.walk.units) {
+      for (int k = 0; k < F::in + F::out; ++k) at[k] = i * V;
+    } else if (m.walk.strips) {
+      const int lane = int(i) & 31;
+      const int64_t left = m.walk.strips - m.walk.offsets(i >> 5, at) * (32 * V) - lane;
+      if (left <= 0) continue;
+      if (left < 32 * V) count = (int(left) + 31) >> 5;
+      for (int k = 0; k < F::in + F::out; ++k) at[k] += lane * m.walk.step[k];
+    } else {
+      m.walk.offsets(i, at);
+      one = m.walk.lanes == 1 || i >= m.walk.units;
+    }
+    if constexpr (rolled<F>()) rolled_unit<V, F, T, O, A>(m, at, one, count);
+    else if (one) unit<1, F, T, O, A>(m, at, 1);
+    else unit<V, F, T, O, A>(m, at, count);
   }
 }
 
@@ -234,7 +275,7 @@ template <class F, class T, class O = T, class A = Pack<Acc<T>, 1>> int map(cons
   for (int k = 0; k < F::out; ++k) m.y[k] = const_cast<void*>(all[F::in + k].data);
   for (int k = K - 1; k >= F::in; --k) if (all[k].data) order = k;
   if (order < 0) return 0;
-  m.walk = device::walk<K>(shape, all, order, kLanesOf<F, T, O>);
+  m.walk = device::walk<K>(shape, all, order, kLanesOf<F, T, O>, true);
   if (m.walk.threads() == 0) return 0;
   return device::launch(map_kernel<F, T, O, A>, device::blocks_for(m.walk.threads(), kBlock), kBlock, 0, stream, m);
 }

@@ -1,6 +1,7 @@
 #pragma once
 // A walk over several tensors of one shape, as a kernel takes it: the i-th unit of the walk to an offset in each tensor.
-// A unit is a vector of `lanes` neighbours on the last axis where every tensor allows that, else one element.
+// A unit is a vector of `lanes` neighbours on the last axis where every tensor allows that, else one element, or, where asked for,
+// a strip of up to 32 `lanes` elements of that axis, of which a warp takes 32 at a time.
 // Host and device; compiled by g++ and nvcc.
 #include <algorithm>
 #include <cstdint>
@@ -25,20 +26,24 @@ struct Divisor {
 
 template <int K> struct Walk {
   int rank = 1, lanes = 1;
+  int64_t strips = 0;              // 0, or the elements of the last axis: units are strips of it
+  int64_t step[K] = {};            // between elements of a strip
   bool narrow = true;              // units < 2^31
+  bool flat = false;               // units of all tensors lie one behind the other
   int64_t units = 0, rest = 0;     // rest: elements behind the last whole unit; only where rank is 1
   int64_t extent[kMaxRank] = {};   // of the axes, outermost first, in units on the last one
   Divisor by[kMaxRank];
   int64_t stride[K][kMaxRank] = {};  // in elements, per unit on the last axis
   bool spread[K] = {};             // all lanes of a unit are one element (stride 0 on the last axis)
 
-  int64_t threads() const { return units + rest; }
-  // Unit i (an element of the rest where i >= units): offsets of its first element.
-  BARACUDA_HD void offsets(int64_t i, int64_t (&at)[K]) const {
+  BARACUDA_HD int64_t threads() const { return strips ? units * 32 : units + rest; }
+  // Unit i (an element of the rest where i >= units): offsets of its first element. Returns its place on the last axis.
+  BARACUDA_HD int64_t offsets(int64_t i, int64_t (&at)[K]) const {
     if (rank == 1) {
       for (int k = 0; k < K; ++k) at[k] = i < units ? i * stride[k][0] : units * stride[k][0] + (i - units) * (spread[k] ? 0 : 1);
-      return;
+      return i;
     }
+    int64_t place = 0;
     for (int k = 0; k < K; ++k) at[k] = 0;
 #pragma unroll 1
     for (int a = rank - 1; a >= 0; --a) {  // not unrolled: 64-bit divisions are long
@@ -46,8 +51,10 @@ template <int K> struct Walk {
       if (narrow) q = by[a].quotient(uint32_t(i)), r = int64_t(uint32_t(i) - uint32_t(q) * by[a].divisor);
       else q = i / extent[a], r = i - q * extent[a];
       for (int k = 0; k < K; ++k) at[k] += r * stride[k][a];
+      if (a == rank - 1) place = r;
       i = q;
     }
+    return place;
   }
 };
 
@@ -66,8 +73,8 @@ struct Operand {
 };
 
 // Axes in the order of the memory of `order` (an output, usually; -1: as they stand), neighbours that step as one in every tensor merged.
-// `lanes`: of a unit, if shapes, strides and alignment allow it.
-template <int K> Walk<K> walk(const Shape& shape, const Operand (&x)[K], int order, int lanes) {
+// `lanes`: of a unit, if shapes, strides and alignment allow it. `strips`: of a long last axis that has no vectors.
+template <int K> Walk<K> walk(const Shape& shape, const Operand (&x)[K], int order, int lanes, bool strips = false) {
   int axis[kMaxRank], rank = 0;
   for (int a = 0; a < shape.rank; ++a)
     if (shape[a] != 1) axis[rank++] = a;
@@ -101,9 +108,17 @@ template <int K> Walk<K> walk(const Shape& shape, const Operand (&x)[K], int ord
     w.lanes = lanes;
     w.rest = n == 1 ? w.extent[0] % lanes : 0;
     w.extent[last] /= lanes;
-    for (int k = 0; k < K; ++k) w.spread[k] = w.stride[k][last] == 0, w.stride[k][last] *= lanes;
-  } else
+    w.flat = n == 1;
+    for (int k = 0; k < K; ++k) w.spread[k] = w.stride[k][last] == 0, w.stride[k][last] *= lanes, w.flat = w.flat && !(x[k].data && w.spread[k]);
+  } else {
     for (int k = 0; k < K; ++k) w.spread[k] = w.stride[k][last] == 0;
+    const int strip = 32 * lanes;
+    if (strips && lanes > 1 && w.extent[last] >= strip / 2) {
+      w.strips = w.extent[last];
+      w.extent[last] = (w.strips + strip - 1) / strip;
+      for (int k = 0; k < K; ++k) w.step[k] = w.stride[k][last], w.stride[k][last] *= strip;
+    }
+  }
   w.units = 1;
   for (int a = 0; a < n; ++a) w.units *= w.extent[a];
   w.narrow = w.units < int64_t(1) << 31;

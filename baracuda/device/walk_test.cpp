@@ -23,8 +23,8 @@ TEST(Divisor, EqualsDivision) {
 }
 
 // Every element of the shape is met once, at the same place in every operand.
-template <int K> void check(const Shape& shape, const Operand (&x)[K], int order, int lanes, int expected_lanes) {
-  const Walk<K> w = walk<K>(shape, x, order, lanes);
+template <int K> void check(const Shape& shape, const Operand (&x)[K], int order, int lanes, int expected_lanes, bool strips = false) {
+  const Walk<K> w = walk<K>(shape, x, order, lanes, strips);
   EXPECT_EQ(w.lanes, expected_lanes) << to_string(shape);
   std::vector<std::array<int64_t, K>> want, got;
   for (int64_t i = 0; i < shape.numel(); ++i) {
@@ -39,6 +39,16 @@ template <int K> void check(const Shape& shape, const Operand (&x)[K], int order
   }
   for (int64_t i = 0; i < w.threads(); ++i) {
     int64_t at[K];
+    if (w.strips) {
+      const int64_t place = w.offsets(i / 32, at) * 32 * lanes;
+      for (int64_t j = i % 32; j < 32 * lanes && place + j < w.strips; j += 32) {
+        std::array<int64_t, K> element{};
+        for (int k = 0; k < K; ++k)
+          if (x[k].data) element[size_t(k)] = at[k] + j * w.step[k];
+        got.push_back(element);
+      }
+      continue;
+    }
     w.offsets(i, at);
     for (int lane = 0; lane < (i < w.units ? w.lanes : 1); ++lane) {
       std::array<int64_t, K> place{};
@@ -75,6 +85,16 @@ TEST(Walk, MisalignedMemoryAndOddRowsTakeElements) {
   check<2>({3, 8}, {at(Strides{9, 1}), at(Strides{8, 1})}, 1, 4, 1);   // rows start anywhere
   check<2>({3, 8}, {at(Strides{12, 1}), at(Strides{8, 1})}, 1, 4, 4);
 }
+TEST(Walk, StripsOfLongRows) {
+  for (const int64_t n : {64, 65, 127, 128, 129, 300}) {
+    check<2>({3, n}, {at(Strides{n + 1, 1}), at(Strides{n + 3, 1})}, 1, 4, 1, true);
+    check<3>({2, 3, n}, {at(Strides{0, 1, 0}), at(Strides{-1, 5, -2}), at(Strides{3 * n, n, 1}, 4, 4)}, 2, 4, 1, true);
+    EXPECT_EQ((walk<1>({n}, {at(Strides{1}, 4, 4)}, 0, 4, true).strips), n);
+  }
+  EXPECT_EQ((walk<1>({63}, {at(Strides{1}, 4, 4)}, 0, 4, true).strips), 0);
+  EXPECT_EQ((walk<1>({300}, {at(Strides{1})}, 0, 4, true).strips), 0);
+  EXPECT_EQ((walk<1>({300}, {at(Strides{2})}, 0, 1, true).strips), 0);
+}
 TEST(Walk, BroadcastReversedPermuted) {
   check<3>({4, 6, 8}, {at(Strides{0, 0, 1}), at(Strides{0, 1, 0}), at(Strides{48, 8, 1})}, 2, 4, 4);
   check<2>({4, 6, 8}, {at(Strides{48, 8, -1}), at(Strides{48, 8, 1})}, 1, 4, 1);
@@ -105,7 +125,7 @@ TEST(Walk, RandomShapes) {
   for (int trial = 0; trial < 300; ++trial) {
     Shape shape;
     const int rank = int(source.next() % 5);
-    for (int a = 0; a < rank; ++a) shape.push_back(1 + int64_t(source.next() % 5));
+    for (int a = 0; a < rank; ++a) shape.push_back(1 + int64_t(source.next() % (a + 1 == rank && trial % 3 == 0 ? 200 : 5)));
     Operand x[3];
     for (Operand& o : x) {
       // A random order of the axes, gaps, signs, broadcasts.
@@ -116,8 +136,7 @@ TEST(Walk, RandomShapes) {
         step *= shape[a] + int64_t(source.next() % 2);
       }
     }
-    const Walk<3> w = walk<3>(shape, x, 2, 4);
-    check<3>(shape, x, 2, 4, w.lanes);
+    for (const bool strips : {false, true}) check<3>(shape, x, 2, 4, walk<3>(shape, x, 2, 4, strips).lanes, strips);
   }
 }
 

@@ -22,11 +22,25 @@ template <int N> BARACUDA_HD Brief<N> power_of_two(Brief<N> x, double c = 1) {  
   return scale(poly(f, 1, 0x1.62e12cp-1, 0x1.ec0374p-3, 0x1.c9fc74p-5, 0x1.3a03c8p-7), bits(t) - bits(V(kMagic<V>)));
 #endif
 }
+// The same for c x <= 0: on a GPU a factor brings subnormal results into the range of the shorter instruction.
+template <int N> BARACUDA_HD Brief<N> falling_power_of_two(Brief<N> x, double c = 1) {
+#if defined(__CUDA_ARCH__)
+  using V = Brief<N>;
+  const V y = fma(x, V(c), V(24));
+  return 0x1p-24 * V::of(BARACUDA_INSTRUCTION(y.v, "ex2.approx.ftz.f32 %0, %1;", "f"(y.v)));
+#else
+  return c < 0 ? power_of_two(-x, -c) : power_of_two(x, c);
+#endif
+}
+template <int N> BARACUDA_HD Brief<N> falling_exp(Brief<N> x) { return falling_power_of_two(x, kLog2E); }
 template <int N> BARACUDA_HD Brief<N> inverse(Brief<N> x) {  // 0 where it is subnormal
   return Brief<N>::of(BARACUDA_INSTRUCTION((1 / x).v, "rcp.approx.ftz.f32 %0, %1;", "f"(x.v)));
 }
 template <int N> BARACUDA_HD Brief<N> octaves(Brief<N> x) {  // log2 x, an absolute error of 2^-22 near 1
   return Brief<N>::of(BARACUDA_INSTRUCTION(log2(Pack<float, N>::of(x.v)).v, "lg2.approx.f32 %0, %1;", "f"(x.v)));
+}
+template <int N> BARACUDA_HD Brief<N> octaves_of_normal(Brief<N> x) {
+  return Brief<N>::of(BARACUDA_INSTRUCTION(log2(Pack<float, N>::of(x.v)).v, "lg2.approx.ftz.f32 %0, %1;", "f"(x.v)));
 }
 
 template <int N> BARACUDA_HD Brief<N> exp(Brief<N> x) { return power_of_two(x, kLog2E); }
@@ -38,7 +52,7 @@ template <int N> BARACUDA_HD Brief<N> expm1(Brief<N> x) {
 template <int N> BARACUDA_HD Brief<N> log1p_near(Brief<N> x) {  // |x| < 1/8
   return x * poly(x, 1, -0x1.fffc9cp-2, 0x1.555176p-2, -0x1.036022p-2, 0x1.9ff754p-3);
 }
-template <int N> BARACUDA_HD Brief<N> log1p(Brief<N> x) { return where(abs(x) < 0.125, log1p_near(x), octaves(1 + x) * kLn2Brief); }
+template <int N> BARACUDA_HD Brief<N> log1p(Brief<N> x) { return where(abs(x) < 0.125, log1p_near(x), octaves_of_normal(1 + x) * kLn2Brief); }
 template <int N> BARACUDA_HD Brief<N> log_based(Brief<N> x, double per_octave, double per_unit) {
   const Brief<N> f = x - 1;
   return where(abs(f) < 0.125, log1p_near(f) * per_unit, octaves(x) * per_octave);
@@ -47,18 +61,18 @@ template <int N> BARACUDA_HD Brief<N> log(Brief<N> x) { return log_based(x, kLn2
 template <int N> BARACUDA_HD Brief<N> log2(Brief<N> x) { return log_based(x, 1, kLog2E); }
 template <int N> BARACUDA_HD Brief<N> log10(Brief<N> x) { return log_based(x, 0x1.34413509f79ffp-2, 0x1.bcb7b1526e50ep-2); }
 template <int N> BARACUDA_HD Brief<N> sigmoid(Brief<N> x) {
-  const Brief<N> t = exp(-abs(x));
+  const Brief<N> t = falling_exp(-abs(x));
   return where(x < 0, t, Brief<N>(1)) * inverse(1 + t);
 }
 template <int N> BARACUDA_HD Brief<N> tanh(Brief<N> x) {
-  const Brief<N> a = abs(x), s = a * a, far = 1 - 2 * inverse(1 + exp(2 * smaller(40, a)));  // NaN stays
+  const Brief<N> a = abs(x), s = a * a, t = falling_power_of_two(a, -2 * kLog2E), far = (1 - t) * inverse(1 + t);
   return copysign(where(a < 0.5, a * poly(s, 1, -0x1.5554d2p-2, 0x1.10e94cp-3, -0x1.b27b2ap-5, 0x1.1a386cp-6), far), x);
 }
 template <int N> BARACUDA_HD Brief<N> erf(Brief<N> x) {  // 1 - 2^(-a Q(a)) from 0.9 on
   const Brief<N> a = smaller(4, abs(x)), s = a * a;
   const Brief<N> near = x * poly(s, 0x1.20dd6ep0, -0x1.81200ep-2, 0x1.cd0e34p-4, -0x1.a83552p-6, 0x1.ee2b1ap-9);
   const Brief<N> q = poly(a, 0x1.a0373ap0, 0x1.d915a8p-1, 0x1.26cba2p-3, -0x1.d52e82p-6, 0x1.c681e2p-9, -0x1.898dbcp-13);
-  return where(a < 0.9, near, copysign(1 - power_of_two(-a * q), x));
+  return where(a < 0.9, near, copysign(1 - falling_power_of_two(-a * q), x));
 }
 template <int N> BARACUDA_HD Brief<N> half_exp(Brief<N> x) { return power_of_two(fma(x, Brief<N>(kLog2E), Brief<N>(-1))); }
 template <int N> BARACUDA_HD Brief<N> sinh(Brief<N> x) {

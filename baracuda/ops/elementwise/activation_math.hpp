@@ -13,10 +13,10 @@ inline constexpr double kSqrt2_Pi = 0.79788456080286535588, kCubic = 0.044715;
 
 template <> struct Unary<UnaryKind::gelu> : Sloped<Unary<UnaryKind::gelu>> {  // x Phi(x)
   template <class V> BARACUDA_HD V fwd(V x) const {
-    return where(x < 0, V(-0.0), x) - normal_tail(clamp(abs(x), 0, 40));
+    return where(x < 0, V(-0.0), x) - normal_tail(smaller(V(40), abs(x)));
   }
   template <class V> BARACUDA_HD V slope(V x) const {
-    const V z = clamp(abs(x), 0, 40);
+    const V z = smaller(V(40), abs(x));
     const V part = times(fma(z, V(kSqrt1_2Pi), -mills(z)), normal_density(z));  // beside the slope of max(x, 0), by |x|
     return where(x < 0, -part, 1 + part);
   }
@@ -24,11 +24,12 @@ template <> struct Unary<UnaryKind::gelu> : Sloped<Unary<UnaryKind::gelu>> {  //
 template <> struct Unary<UnaryKind::gelu_tanh> : Sloped<Unary<UnaryKind::gelu_tanh>> {  // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2 u))
   template <class V> BARACUDA_HD V fwd(V x) const { return times_sigmoid(x, 40, [](V z) { return exp_minus_gelu_argument(z); }); }
   template <class V> BARACUDA_HD V slope(V x) const {
-    const V z = clamp(abs(x), 0, 40), t = times(V(1), exp_minus_gelu_argument(z)), d = inverse(1 + t);
+    const V z = smaller(V(40), abs(x)), t = times(V(1), exp_minus_gelu_argument(z)), d = inverse(1 + t);
     const V part = z * (t * d * d) * (2 * kSqrt2_Pi * fma(3 * kCubic * z, z, V(1)));
     return where(x < 0, t * d - part, d + part);
   }
 };
+template <class V> BARACUDA_HD V ratio(V a, V b) { return a / b; }
 // The slope of x sigmoid(u), u = alpha x, for z = |x| and t = exp(-alpha z).
 template <class V> BARACUDA_HD V swish_slope(V x, V u, V t) {
   const V d = inverse(1 + t), part = u * (t * d * d);
@@ -37,7 +38,7 @@ template <class V> BARACUDA_HD V swish_slope(V x, V u, V t) {
 template <> struct Unary<UnaryKind::silu> : Sloped<Unary<UnaryKind::silu>> {
   template <class V> BARACUDA_HD V fwd(V x) const { return times_sigmoid(x, 1000, [](V z) { return exp_parts(-z); }); }
   template <class V> BARACUDA_HD V slope(V x) const {
-    const V z = clamp(abs(x), 0, 1000);
+    const V z = smaller(V(1000), abs(x));
     return swish_slope(x, z, times(V(1), exp_parts(-z)));
   }
 };
@@ -53,7 +54,7 @@ template <> struct Unary<UnaryKind::quick_gelu> : Sloped<Unary<UnaryKind::quick_
     return where(x > 1000 / alpha, x, y * (1 / up));
   }
   template <class V> BARACUDA_HD V slope(V x) const {
-    const V u = alpha * clamp(abs(x), 0, 1000 / alpha);
+    const V u = alpha * smaller(V(1000 / alpha), abs(x));
     return swish_slope(x, u, times(V(1), exp_parts(-u)));
   }
 };
@@ -61,16 +62,16 @@ template <> struct Unary<UnaryKind::quick_gelu> : Sloped<Unary<UnaryKind::quick_
 // r = 2 + 2 t + t^2: x t (1 - (t + t^2) / r).
 template <> struct Unary<UnaryKind::mish> : Sloped<Unary<UnaryKind::mish>> {
   template <class V> BARACUDA_HD V fwd(V x) const {
-    const V z = clamp(abs(x), 0, 1000);
+    const V z = smaller(V(1000), abs(x));
     const ExpParts<V> e = exp_parts(-z);
     const V t = times(V(1), e), s = t * t;
-    const V below = times(fma(z, fma(t, t, t) / fma(2, t, s + 2), -z), e), above = fma(-z, (s + s) / fma(2, t, fma(2, s, V(1))), x);
+    const V below = times(fma(z, ratio(fma(t, t, t), fma(2, t, s + 2)), -z), e), above = fma(-z, ratio(s + s, fma(2, t, fma(2, s, V(1)))), x);
     return where(x < 0, below, above);
   }
   template <class V> BARACUDA_HD V slope(V x) const {
-    const V z = clamp(abs(x), 0, 1000), t = times(V(1), exp_parts(-z)), s = t * t;
+    const V z = smaller(V(1000), abs(x)), t = times(V(1), exp_parts(-z)), s = t * t;
     const V q = fma(2, t, fma(2, s, V(1))), r = fma(2, t, s + 2);
-    const V above = fma(2, t, V(1)) / q + z * (4 * s * (1 + t) / (q * q)), below = t * (t + 2) / r - z * (4 * t * (1 + t) / (r * r));
+    const V above = ratio(fma(2, t, V(1)), q) + z * ratio(4 * s * (1 + t), q * q), below = ratio(t * (t + 2), r) - z * ratio(4 * t * (1 + t), r * r);
     return where(x < 0, below, where(x == x, above, x));
   }
 };

@@ -98,8 +98,8 @@ TEST(ElementwiseAccuracy, HalvesAreCorrectlyRounded) {
       }
       // A factor of several bits makes ties, which a term too small for f32 would have decided.
       const bool ties = d.kind == UnaryKind::affine || d.kind == UnaryKind::elu || d.kind == UnaryKind::i1;
-      // Brief formulas (math/brief.hpp) of a GPU may miss where the value is next to a tie.
-      EXPECT_LE(wrong, finite / (ties ? 60 : on_cuda() ? 250 : 1000)) << enum_name(d.kind) << " " << name(t);
+      // Brief formulas (math/brief.hpp) of a GPU may miss where the value is next to a tie, and do not keep the term that decides those of elu.
+      EXPECT_LE(wrong, finite / (on_cuda() ? ties ? 40 : 250 : ties ? 60 : 1000)) << enum_name(d.kind) << " " << name(t);
       if (on_cuda()) RecordProperty(text("wrong_", enum_name(d.kind), "_", name(t)), wrong);
     }
   }

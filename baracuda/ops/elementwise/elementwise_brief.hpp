@@ -21,25 +21,27 @@ BARACUDA_BRIEF(elu) BARACUDA_BRIEF(selu) BARACUDA_BRIEF(celu) BARACUDA_BRIEF(tan
 }  // namespace elementwise
 
 // Where arguments of type Brief<N> find them.
-template <int N> BARACUDA_HD elementwise::ExpParts<Brief<N>> exp_parts(Brief<N> hi) { return {exp(hi)}; }
-template <int N> BARACUDA_HD elementwise::ExpParts<Brief<N>> exp_parts(Brief<N> hi, Brief<N>) { return {exp(hi)}; }
+template <int N> BARACUDA_HD elementwise::ExpParts<Brief<N>> exp_parts(Brief<N> hi) { return {falling_exp(hi)}; }  // hi <= 0
+template <int N> BARACUDA_HD elementwise::ExpParts<Brief<N>> exp_parts(Brief<N> hi, Brief<N>) { return {falling_exp(hi)}; }
 template <int N> BARACUDA_HD Brief<N> times(Brief<N> w, elementwise::ExpParts<Brief<N>> p) { return w * p.value; }
 template <int N> BARACUDA_HD Brief<N> times_any(Brief<N> w, elementwise::ExpParts<Brief<N>> p) { return w * p.value; }
 template <int N> BARACUDA_HD Brief<N> mills(Brief<N> z) {  // minimax in t = (z - k) / (z + k), 2^-18.4
-  const Brief<N> k = elementwise::kMillsShift<Brief<N>>, d = inverse(z + k), t = (z - k) * d;
+  const double k = elementwise::kMillsShift<Brief<N>>;
+  const Brief<N> d = inverse(z + k), t = fma(d, Brief<N>(-2 * k), Brief<N>(1));
   return d * poly(t, 0x1.7b6eb8p-1, -0x1.1b2392p-1, 0x1.2e842p-2, -0x1.926faep-4, 0x1.14014ap-7, 0x1.e9902cp-8, -0x1.c037e6p-10, -0x1.011c42p-11);
 }
-template <int N> BARACUDA_HD Brief<N> normal_tail(Brief<N> z) { return z * mills(z) * exp(-0.5 * z * z); }
+template <int N> BARACUDA_HD Brief<N> ratio(Brief<N> a, Brief<N> b) { return a * inverse(b); }
+template <int N> BARACUDA_HD Brief<N> normal_tail(Brief<N> z) { return z * mills(z) * falling_power_of_two(z * z, -0.5 * kLog2E); }
 template <int N> BARACUDA_HD Brief<N> erfc(Brief<N> x) {
-  const Brief<N> a = clamp(abs(x), 0, 30), tail = 2 * mills(a * 1.41421356237309504880) * exp(-a * a);
+  const Brief<N> a = smaller(30, abs(x)), tail = 2 * mills(a * 1.41421356237309504880) * falling_power_of_two(a * a, -kLog2E);
   return where(x < 0, 2 - tail, tail);
 }
 template <int N, class E> BARACUDA_HD Brief<N> times_sigmoid(Brief<N> x, double most, E exponential) {
-  const Brief<N> z = clamp(abs(x), 0, most), t = exponential(z).value;
+  const Brief<N> z = smaller(most, abs(x)), t = exponential(z).value;
   return where(x < 0, -z * t, x) * inverse(1 + t);
 }
 template <int N> BARACUDA_HD elementwise::ExpParts<Brief<N>> exp_minus_gelu_argument(Brief<N> x) {
-  return {exp(x * fma(-0x1.6e4e26p-5 * 0x1.988454p0 * x, x, Brief<N>(-0x1.988454p0)))};
+  return {falling_power_of_two(x * fma(0x1.6e4e26p-5 * x, x, Brief<N>(1)), -0x1.988454p0 * kLog2E)};
 }
 template <int N> BARACUDA_HD Brief<N> log1p_unit(Brief<N> t) { return log1p(t); }
 template <int N> BARACUDA_HD Brief<N> times_expm1(double factor, Brief<N> x) { return factor * expm1(where(x > 0, Brief<N>(0), x)); }

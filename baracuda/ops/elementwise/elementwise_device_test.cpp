@@ -59,7 +59,7 @@ void expect_close(const Data& a, const Data& b, const Data* scale, const std::st
     if (!(std::fabs(u - v) <= 1.01 * place + more) && ++bad == 1) ADD_FAILURE() << what << ": number " << i << " is " << v << " there, " << u << " on the CPU";
   }
   EXPECT_EQ(bad, 0) << what;
-  EXPECT_LE(off, int(n / 50)) << what;
+  EXPECT_LE(off, int(n / (scale ? 20 : 50))) << what;
   ::testing::Test::RecordProperty("off_" + what, off);
 }
 template <class Op> bool claims_same_bits(const typename Op::Descriptor& d) {
