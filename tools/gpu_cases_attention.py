@@ -82,6 +82,9 @@ for _dtype, *_shape in ((torch.bfloat16, 2, 16, 16, 4096, 4096, 128, True), (tor
                         (torch.float32, 1, 8, 8, 2048, 2048, 64, True), (torch.float64, 1, 8, 8, 2048, 2048, 64, True)):
     for _backward in (False, True):
         add((_dtype,), *_shape, _backward, repeats=100 if _dtype.itemsize == 2 else 10)
+for _d, _s, _causal in ((64, 8192, True), (64, 8192, False), (128, 2048, True), (128, 8192, True), (128, 8192, False), (128, 16384, True), (256, 8192, True), (256, 8192, False)):
+    for _backward in (False, True):  # 16384 tokens, 2048 wide
+        add((torch.bfloat16,), 16384 // _s, 2048 // _d, 2048 // _d, _s, _s, _d, _causal, _backward, repeats=100 if _d < 256 else 10)
 for _shape in ((8, 32, 8, 1, 16384, 128, True, False), (1, 32, 8, 1, 131072, 128, True, False)):
     add((torch.bfloat16,), *_shape)
 

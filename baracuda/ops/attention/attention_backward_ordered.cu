@@ -1,7 +1,7 @@
 // Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys, bf16, head dims up to 128, plain scores: 5 products a tile.
-// Blocks add their part of dq to an f32 scratch in turn, the block of lower keys first, so that every sum has one order
-// ("Deterministic attention", after the semaphore of FlashAttention-2; all blocks walk the tiles of queries from last to first, so that a causal
-// mask's long blocks lead and nobody waits for one that has not begun).
+// Blocks add their part of dq to an f32 scratch in turn, the block of lower keys first, so that every sum has one order. All walk the tiles of queries
+// from last to first, so that a causal mask's long blocks lead (DASH, 2026); blocks are numbered as they begin, so that nobody waits for one that has not.
+// Heads go side by side, as many as the L2 cache holds: the next block of a head begins when the one before is some tiles ahead.
 //   sums kernel   lse in the exponential's unit and delta = dy.y for each tile of queries, and nobody's turn has come
 //   keys kernel   two warpgroups own 64 keys each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with the weights in registers; ds by way of
 //                 shared memory to dq = ds k, whose halves the warpgroups make. A third warpgroup has tiles brought and dq added by the copy engine
@@ -23,6 +23,7 @@ template <int kWidth> struct Config {
 };
 struct Work {
   SdpaCuda p;
+  uint32_t parts, section;  // blocks of a head's keys; heads whose rows and dq the L2 cache holds together
   CUtensorMap q, k, v, dy;
   bool dq_chunks, dk_chunks, dv_chunks;
 };
@@ -73,8 +74,8 @@ struct Place {
   SdpaSequence s;
   Mask mask;
   int64_t kv_head, first;  // first: tile 0 of the sequence
-  int key0, n, last, tiles;  // tiles of queries from `last` down
-  int first_query, all_from, all_to;  // of the first tile; queries that see all keys of the block
+  int key0, n, last, all;  // tiles of queries from `last` down, of each of the group's heads: `all` together
+  int all_from, all_to;    // queries that see all keys of the block
 };
 // Queries [x, y) that see a key.
 __device__ __forceinline__ int2 queries_seeing(const Mask& mask, const SdpaSequence& s, int64_t key) {
@@ -99,16 +100,19 @@ template <int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads
   // Full: it has come; free: whoever reads it is done. q_full stands for the sums too.
   const uint32_t k_full = shared_address(barriers), q_full = k_full + 8, dy_full = q_full + 16, q_free = dy_full + 16, dy_free = q_free + 16, dq_full = dy_free + 16, dq_free = dq_full + 16;
   if (threadIdx.x == 0) {
-    const int64_t parts = (p.k_len + C::kRows - 1) / C::kRows, item = atomicAdd(&p.turns[2 * p.heads * p.tiles], 1);  // those before have begun
+    // Those with lower numbers have begun: sections of heads one after the other, in a section lower keys first, which a causal mask makes longer.
+    const uint32_t item = uint32_t(atomicAdd(&p.turns[2 * p.heads * p.tiles], 1)), heads = uint32_t(p.kv_heads), from = item / (work.section * work.parts) * work.section;
+    const uint32_t width = min(work.section, uint32_t(p.batch) * heads - from), in_section = item - from * work.parts, head = from + in_section % width;
     Place at;
-    at.s = sequence_of(p, item / parts / p.kv_heads);
+    at.s = sequence_of(p, head / heads);
     at.mask = mask_of(p, at.s);
-    at.kv_head = item / parts % p.kv_heads;
-    at.key0 = int(item % parts) * C::kRows, at.n = int(least(C::kRows, at.s.k_len - at.key0));
+    at.kv_head = head % heads;
+    at.key0 = int(in_section / width) * C::kRows, at.n = int(least(C::kRows, at.s.k_len - at.key0));
     at.first = first_tile(p, at.s, kTile);
     int begin = 0, end = 0;
     if (at.n > 0) queries_of(at.mask, at.s, at.key0, at.n, kTile, begin, end);
-    at.tiles = end > begin ? (end - begin + kTile - 1) / kTile : 0, at.last = begin / kTile + at.tiles - 1, at.first_query = begin;
+    const int tiles = end > begin ? (end - begin + kTile - 1) / kTile : 0;
+    at.last = begin / kTile + tiles - 1, at.all = tiles * int(p.group);
     at.all_from = queries_seeing(at.mask, at.s, at.key0 + C::kRows - 1).x, at.all_to = queries_seeing(at.mask, at.s, at.key0).y;
     place = at;
     barrier_init(k_full, 1);
@@ -126,14 +130,13 @@ template <int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads
       falls = falls || length_at(p.cu_q, p.cu_q_stride, p.cu_q_wide, b + 1) < length_at(p.cu_q, p.cu_q_stride, p.cu_q_wide, b);
   falls = __syncthreads_or(falls);
   if (place.n <= 0) return;
-  const int tiles = place.tiles, all = tiles * int(p.group);
   if (int(threadIdx.x) < C::kRows) seen_by[threadIdx.x] = queries_seeing(place.mask, place.s, place.key0 + int(threadIdx.x));
   __syncthreads();
 
   if (int(threadIdx.x) >= C::kWorkers) {
     give_registers<24>();
     const int warp = int(threadIdx.x - C::kWorkers) / 32;
-    if (threadIdx.x % 32 == 0 && all > 0) {
+    if (threadIdx.x % 32 == 0 && place.all > 0) {
       if (warp == 0) {
         const int batch = p.cu_q ? 0 : int(place.s.b), k_row = int(place.s.k_start) + place.key0;
         barrier_expect(k_full, 2 * kRowsBytes);
@@ -142,9 +145,10 @@ template <int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads
           load_box(k0 + c * C::kRows * 128, work.k, k_full, 64 * c, k_row, int(place.kv_head), batch);
           load_box(v0 + c * C::kRows * 128, work.v, k_full, 64 * c, k_row, int(place.kv_head), batch);
         }
-        int head = int(place.kv_head * p.group), tile = place.last;
+        const int head0 = int(place.kv_head * p.group);
+        int head = head0, tile = place.last;
 #pragma unroll 1
-        for (int u = 0; u < all; ++u) {
+        for (int u = 0; u < place.all; ++u) {
           const int i = u % 2, row = int(place.s.q_start) + tile * kTile;
           const uint32_t parity = uint32_t(u / 2 + 1) % 2;
           barrier_wait(q_free + 8 * i, parity);
@@ -156,32 +160,31 @@ template <int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads
           barrier_expect(dy_full + 8 * i, kTileBytes);
 #pragma unroll
           for (int c = 0; c < kWidth / 64; ++c) load_box(dy0 + i * kTileBytes + c * kTile * 128, work.dy, dy_full + 8 * i, 64 * c, row, head, batch);
-          if (tile-- * kTile == place.first_query) tile = place.last, ++head;
+          if (++head == head0 + int(p.group)) head = head0, --tile;
         }
       } else if (warp <= 2) {
         const int half = warp - 1, block = place.key0 / C::kRows;
-        int64_t head = place.kv_head * p.group;
-        int tile = place.last;
+        const int head0 = int(place.kv_head * p.group);
+        int head = head0, tile = place.last;
 #pragma unroll 1
-        for (int u = 0; u < all; ++u) {
-          const int64_t at = head * p.tiles + place.first + tile;
+        for (int u = 0; u < place.all; ++u) {
+          const int64_t at = int64_t(head) * p.tiles + place.first + tile;
           // The blocks before that see the tile: from the first one whose last key its first query sees.
           const int64_t lowest = place.mask.left < 0 ? 0 : most(0, int64_t(tile) * kTile + place.mask.shift - place.mask.left) / C::kRows;
           const int rank = block - int(lowest);
           int* const turn = p.turns + 2 * at + half;
           float* const to = p.dq_sums + (2 * at + half) * (C::kHalf / 4);
           barrier_wait(dq_full + 8 * half, uint32_t(u) % 2);
+          // Turns are given on when the engine says that its additions, which are made in the L2 cache, are done.
           while (!falls && load_acquire(turn) != rank) {}
-          fence_engine();
           if (rank == 0) store_bytes(to, dq0 + half * C::kHalf, C::kHalf);
           else add_floats(to, dq0 + half * C::kHalf, C::kHalf);
           commit_stores();
           wait_stores_read();
           barrier_arrive(dq_free + 8 * half);
           wait_stores();
-          fence_engine();
           store_release(turn, rank + 1);
-          if (tile-- * kTile == place.first_query) tile = place.last, ++head;
+          if (++head == head0 + int(p.group)) head = head0, --tile;
         }
       }
     }
@@ -194,7 +197,7 @@ template <int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads
     const uint32_t mine = uint32_t(group) * 64 * 128;  // the warpgroup's rows of k and v
     float dk[1][kWidth / 8][4] = {}, dv[1][kWidth / 8][4] = {}, x[1][kSums][4], dp[1][kSums][4], dq[8][4];
     uint32_t weights[kSums][2], slopes[kSums][2], seen[2];
-    if (all > 0) {
+    if (place.all > 0) {
       barrier_wait(k_full, 0);
       const bool bad = named_any(2, C::kWorkers, Keys::template any_nonfinite<C::kRows>(k0));
       bad_keys[warp] = bad;
@@ -209,20 +212,36 @@ template <int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads
         named_wait(2, C::kWorkers);
       }
     }
-    int query = place.last * kTile;
+    const auto begin_dots = [&](float (&sum)[kSums][4], uint32_t rows, uint32_t tile) {
+      const uint64_t a = operand(anew(rows + mine)), b = operand(tile);
+      pin(sum);
+      begin_products();
+#pragma unroll
+      for (int k = 0; k < kWidth / 16; ++k) wgmma<T>(sum, further(a, k / 4 * C::kRows * 128 + k % 4 * 32), further(b, k / 4 * kTile * 128 + k % 4 * 32), k != 0);
+      commit_products();
+    };
+    constexpr bool kEarly = kTile == 64;  // registers suffice for dv to be made under the steps to ds
+    pin(dk[0]), pin(dv[0]);
+    const auto begin_weighted = [&](float (&sum)[kWidth / 8][4], const uint32_t (&w)[kSums][2], uint32_t tile) {
+      const uint64_t b = operand(tile, kTile * 128);
+      begin_products();
+#pragma unroll
+      for (int k = 0; k < kTile / 16; ++k) {
+        const uint32_t a[4] = {w[2 * k][0], w[2 * k][1], w[2 * k + 1][0], w[2 * k + 1][1]};
+        wgmma<T>(sum, a, further(b, k * 2048), 1);
+      }
+      commit_products();
+    };
+    const auto to_weights = [&] {
+#pragma unroll
+      for (int j = 0; j < kSums; ++j) weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
+    };
+    int query = place.last * kTile, head = 0;
 #pragma unroll 1
-    for (int u = 0; u < all; ++u, query = query == place.first_query ? place.last * kTile : query - kTile) {
+    for (int u = 0; u < place.all; ++u) {
       const int i = u % 2;
       const uint32_t q = q0 + uint32_t(i) * kTileBytes, dy = dy0 + uint32_t(i) * kTileBytes, ds = ds0 + uint32_t(i) * kSlopeBytes, lse = sums0 + uint32_t(i) * 2 * kTile * 4;
       barrier_wait(q_full + 8 * i, uint32_t(u / 2) % 2);
-      pin(x[0]), pin(dp[0]);
-      const auto begin_dots = [&](float (&sum)[kSums][4], uint32_t rows, uint32_t tile) {
-        const uint64_t a = operand(anew(rows + mine)), b = operand(tile);
-        begin_products();
-#pragma unroll
-        for (int k = 0; k < kWidth / 16; ++k) wgmma<T>(sum, further(a, k / 4 * C::kRows * 128 + k % 4 * 32), further(b, k / 4 * kTile * 128 + k % 4 * 32), k != 0);
-        commit_products();
-      };
       begin_dots(x[0], k0, q);
       barrier_wait(dy_full + 8 * i, uint32_t(u / 2) % 2);
       begin_dots(dp[0], v0, dy);
@@ -252,8 +271,30 @@ template <int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads
 #pragma unroll
           for (int e = 0; e < kTile / 4; ++e) x[0][e / 2][2 * r + e % 2] = seen[r] >> e & 1 ? x[0][e / 2][2 * r + e % 2] : 0;
         }
+        // Weights of 0 must not meet what is not finite, which shows in the sums of its query. All warps look at the same ones.
+        bool odd = false;
+        for (int e = lane; e < 2 * kTile; e += 32) odd = odd || !(fabsf(__uint_as_float(load_shared_word(lse + 4 * e))) < float(kInf));
+        if (__any_sync(kAllLanes, odd)) {
+          wait_products<0>();
+          if (named_any(2, C::kWorkers, Queries::template any_nonfinite<kTile>(q) || Queries::template any_nonfinite<kTile>(dy))) {
+            Queries::template clean<kTile>(q), Queries::template clean<kTile>(dy);
+            publish();
+            named_wait(2, C::kWorkers);
+            const int left = int(place.s.q_len) - query;
+            add_nonfinite<T, kWidth, 1>(dv, seen, row_at<const T>(p.dy, place.s, place.kv_head * p.group + head, place.s.q_start + query), p.dy.row, left < kTile ? left : kTile, 0,
+                                        int(p.head_dim_v));
+          }
+        }
       }
-      wait_products<0>();
+      if constexpr (kEarly) {
+        to_weights();
+        pin(weights), pin(dv[0]);
+        begin_weighted(dv[0], weights, dy);
+        wait_products<1>();
+      } else {
+        pin(x[0]);  // made before the wait
+        wait_products<0>();
+      }
       pin(dp[0]);
 #pragma unroll
       for (int j = 0; j < kSums; ++j) {
@@ -266,21 +307,9 @@ template <int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads
         for (int r = 0; r < 2; ++r)
 #pragma unroll
           for (int e = 0; e < kTile / 4; ++e) dp[0][e / 2][2 * r + e % 2] = seen[r] >> e & 1 ? dp[0][e / 2][2 * r + e % 2] : 0;
-        // Weights of 0 must not meet what is not finite, which shows in the sums of its query. All warps look at the same ones.
-        bool odd = false;
-        for (int e = lane; e < 2 * kTile; e += 32) odd = odd || !(fabsf(__uint_as_float(load_shared_word(lse + 4 * e))) < float(kInf));
-        if (__any_sync(kAllLanes, odd) && named_any(2, C::kWorkers, Queries::template any_nonfinite<kTile>(q) || Queries::template any_nonfinite<kTile>(dy))) {
-          Queries::template clean<kTile>(q), Queries::template clean<kTile>(dy);
-          publish();
-          named_wait(2, C::kWorkers);
-          const int left = int(place.s.q_len) - query;
-          add_nonfinite<T, kWidth, 1>(dv, seen, row_at<const T>(p.dy, place.s, place.kv_head * p.group + u / tiles, place.s.q_start + query), p.dy.row, left < kTile ? left : kTile, 0,
-                                      int(p.head_dim_v));
-        }
       }
 #pragma unroll
       for (int j = 0; j < kSums; ++j) {
-        weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
         slopes[j][0] = pair<T>(dp[0][j][0], dp[0][j][1]), slopes[j][1] = pair<T>(dp[0][j][2], dp[0][j][3]);
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -289,20 +318,13 @@ template <int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads
         }
       }
       publish();
-      pin(weights), pin(slopes), pin(dv[0]), pin(dk[0]);
-      const auto begin_weighted = [&](float (&sum)[kWidth / 8][4], const uint32_t (&w)[kSums][2], uint32_t tile) {
-        const uint64_t b = operand(tile, kTile * 128);
-        begin_products();
-#pragma unroll
-        for (int k = 0; k < kTile / 16; ++k) {
-          const uint32_t a[4] = {w[2 * k][0], w[2 * k][1], w[2 * k + 1][0], w[2 * k + 1][1]};
-          wgmma<T>(sum, a, further(b, k * 2048), 1);
-        }
-        commit_products();
-      };
-      begin_weighted(dv[0], weights, dy0 + anew(uint32_t(i)) * kTileBytes);
+      if constexpr (!kEarly) {
+        to_weights();
+        pin(weights), pin(dv[0]);
+        begin_weighted(dv[0], weights, dy0 + anew(uint32_t(i)) * kTileBytes);
+      }
       named_wait(1, C::kWorkers);  // ds is there
-      pin(dq);
+      pin(dq), pin(slopes), pin(dk[0]);
       const uint32_t half = uint32_t(group * C::kRows * 128);
       const uint64_t left = operand(ds + (kTile == 64 ? 0 : half)), right = operand(anew(k0) + (kTile == 64 ? half : 0));
       begin_products();
@@ -311,7 +333,7 @@ template <int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads
       commit_products();
       begin_weighted(dk[0], slopes, q0 + anew(uint32_t(i)) * kTileBytes);
       wait_products<1>();
-      pin(dq);
+      pin(dq), pin(dv[0]), pin(weights);
       if (lane == 0) barrier_arrive(dy_free + 8 * i);
       barrier_wait(dq_free + 8 * group, uint32_t(u + 1) % 2);
 #pragma unroll
@@ -320,8 +342,9 @@ template <int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads
                      uint4{__float_as_uint(dq[j][0]), __float_as_uint(dq[j][1]), __float_as_uint(dq[j][2]), __float_as_uint(dq[j][3])});
       publish();
       barrier_arrive(dq_full + 8 * group);
+      if (++head == int(p.group)) head = 0, query -= kTile;
       wait_products<0>();
-      pin(dv[0]), pin(dk[0]), pin(weights), pin(slopes);
+      pin(dk[0]), pin(slopes);
       if (lane == 0) barrier_arrive(q_free + 8 * i);
     }
     named_wait(1, C::kWorkers);  // k is read no more
@@ -381,12 +404,14 @@ template <int kWidth> int launch(const SdpaCuda& p, void* stream) {
   const auto map = [&](CUtensorMap& m, const SdpaTensor& t, int64_t heads, int64_t rows, int64_t width, int box) {
     return make_map(m, false, t.p, {batch, heads, rows, width}, {t.batch, t.head, t.row, 1}, box);
   };
-  Work work{p};
+  constexpr int64_t kCached = 32 << 20;
+  const int64_t one = p.group * p.q_len * (2 * (p.head_dim + p.head_dim_v) + 4 * kWidth);
+  Work work{p, uint32_t(device::ceil_div(p.k_len, C::kRows)), uint32_t(most(1, least(p.batch * p.kv_heads, kCached / one)))};
   if (!map(work.q, p.q, p.heads, rows, p.head_dim, C::kTile) || !map(work.dy, p.dy, p.heads, rows, p.head_dim_v, C::kTile) || !map(work.k, p.k, p.kv_heads, keys, p.head_dim, C::kRows) ||
       !map(work.v, p.v, p.kv_heads, keys, p.head_dim_v, C::kRows) || !in_chunks(p.y))
     return kSdpaNotOrdered;
   work.dq_chunks = in_chunks(p.dq), work.dk_chunks = in_chunks(p.dk), work.dv_chunks = in_chunks(p.dv);
-  const int64_t tiles = p.batch * p.heads * device::ceil_div(p.q_len, C::kTile), blocks = p.batch * p.kv_heads * device::ceil_div(p.k_len, C::kRows);
+  const int64_t tiles = p.batch * p.heads * device::ceil_div(p.q_len, C::kTile), blocks = p.batch * p.kv_heads * work.parts;
   if (tiles)
     if (const int e = device::launch(sums_kernel<kWidth>, unsigned(tiles), 256, 0, stream, p)) return e;
   if (blocks)

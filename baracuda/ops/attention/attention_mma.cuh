@@ -116,13 +116,13 @@ template <class T, int kWidth, int kThreads, int kBlock = 0> struct MmaTile {
     return bad != 0;
   }
   // Zeros in their place.
+  __device__ static void clean_chunk(uint32_t place) {
+    const uint4 v = load_shared(place);
+    store_shared(place, uint4{v.x & ~nonfinite<T>(v.x), v.y & ~nonfinite<T>(v.y), v.z & ~nonfinite<T>(v.z), v.w & ~nonfinite<T>(v.w)});
+  }
   template <int kRows> __device__ static void clean(uint32_t tile) {
 #pragma unroll 1
-    for (int r = int(threadIdx.x) / kChunks; r < kRows; r += kStep) {
-      const uint32_t place = at(tile, r, int(threadIdx.x) % kChunks);
-      const uint4 v = load_shared(place);
-      store_shared(place, uint4{v.x & ~nonfinite<T>(v.x), v.y & ~nonfinite<T>(v.y), v.z & ~nonfinite<T>(v.z), v.w & ~nonfinite<T>(v.w)});
-    }
+    for (int r = int(threadIdx.x) / kChunks; r < kRows; r += kStep) clean_chunk(at(tile, r, int(threadIdx.x) % kChunks));
   }
   // 16 rows from `row` and 16 elements from chunk 2 k, as the left side of a product.
   __device__ static void left(uint32_t (&a)[4], uint32_t tile, int row, int k) {

@@ -229,8 +229,8 @@ TEST(AttentionVarlen, case_varlen_zero_q) {
   }
 }
 TEST(AttentionVarlen, SeveralTiles) {
-  for (auto [width, left, right] : {std::tuple<int64_t, int64_t, int64_t>{64, -1, 0}, {128, 90, 40}, {96, 300, -1}, {256, -1, 0}}) {
-    SdpaDescriptor d{.dtype = DType::bf16, .batch = 5, .heads = 4, .kv_heads = 2, .q_len = 400, .k_len = 420, .head_dim = width, .window_left = left, .window_right = right,
+  for (auto [width, left, right] : {std::tuple<int64_t, int64_t, int64_t>{64, -1, 0}, {128, 90, 40}, {96, 300, -1}, {192, -1, 30}, {256, -1, 0}}) {
+    SdpaDescriptor d{.dtype = DType::bf16, .batch = 5, .heads = 2, .kv_heads = 1, .q_len = 400, .k_len = 420, .head_dim = width, .window_left = left, .window_right = right,
                      .varlen = true, .total_q = 863, .total_k = 871};
     Sdpa c(d, 64);
     c.lengths({0, 400, 400, 401, 640, 863}, {0, 300, 330, 331, 571, 871});
@@ -309,6 +309,8 @@ TEST(AttentionRows, EachOne) {
     shapes.push_back({.dtype = t, .heads = 4, .kv_heads = 2, .q_len = 150, .k_len = 410, .head_dim = 128, .head_dim_v = 72});
     shapes.push_back({.dtype = t, .batch = 2, .q_len = 260, .k_len = 200, .head_dim = 40, .window_left = 70, .window_right = 9});
     shapes.push_back({.dtype = t, .q_len = 140, .k_len = 140, .head_dim = 200, .causal = true});
+    shapes.push_back({.dtype = t, .heads = 2, .q_len = 330, .k_len = 500, .head_dim = 88, .head_dim_v = 96, .causal = true});
+    shapes.push_back({.dtype = t, .heads = 2, .q_len = 333, .k_len = 290, .head_dim = 192, .head_dim_v = 136, .align = CausalAlign::top_left, .window_right = 4});
   }
   const DeviceKind device = test_stream().device.kind;
   for (const SdpaDescriptor& d : shapes) {
