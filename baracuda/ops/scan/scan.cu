@@ -9,14 +9,15 @@ template <class T, class A, bool kProduct> struct Fold {
   using E = T;
   using Out = T;
   using State = A;
-  template <int N> struct Piece { Chunk<T, N> x; };
-  static constexpr int kEach = 16 / int(sizeof(T)), kRounds = 4, kDownEach = kColumnElements, kBlocks = 2;
+  template <int N> struct Piece { T x[N]; };
+  static constexpr int kIn = 1, kEach = 16 / int(sizeof(T)), kRounds = 8, kDownEach = kColumnElements, kBlocks = 3;
   static constexpr bool kIndexed = false, kProducts = false, kIntegers = false;
   const ScanCuda& p;
-  template <int N, bool kWhole> __device__ void load(Piece<N>& piece, const int64_t (&at)[5], int64_t i, int m) const { read<T, N, kWhole>(p, 0, at[0], i, m, false, T{}, piece.x); }
+  template <class Io> __device__ void load(Io& io) const { io.read(0, false, T{}); }
+  template <class Io, class P> __device__ void view(const Io& io, int c, P& piece) const { io.view(0, c, piece.x); }
   __device__ State identity() const { return kProduct ? A(1) : A(-0.0); }
   __device__ State join(State a, State b) const { return kProduct ? a * b : a + b; }
-  template <int N> __device__ State own(const Piece<N>& piece, int k, int64_t) const { return A(value(piece.x.lane[k]).v); }
+  template <int N> __device__ State own(const Piece<N>& piece, int k, int64_t) const { return A(value(piece.x[k]).v); }
   template <int N> __device__ T step(State& s, const Piece<N>& piece, int k, int64_t i, int64_t&) const {
     const State before = s;
     s = join(s, own(piece, k, i));

@@ -15,26 +15,27 @@ template <class T> struct ProductGrad {
   using Out = T;
   using F = scan::Careful;
   struct State { double r, a; };  // where a stretch begins with 0, and the product of all a
-  template <int N> struct Piece { Chunk<T, N> dy, x; };
-  static constexpr int kEach = 16 / int(sizeof(T)), kRounds = sizeof(T) == 4 ? 4 : 2, kDownEach = kColumnElements, kBlocks = 1;
+  template <int N> struct Piece { T dy[N], x[N]; };
+  static constexpr int kIn = 2, kEach = 16 / int(sizeof(T)), kRounds = 4, kDownEach = kColumnElements, kBlocks = 2;
   static constexpr bool kIndexed = false, kProducts = true, kIntegers = false;
   const ScanCuda& p;
-  template <int N, bool kWhole> __device__ void load(Piece<N>& piece, const int64_t (&at)[5], int64_t i, int m) const {
-    read<T, N, kWhole>(p, 0, at[0], i, m, p.exclusive, T{}, piece.dy), read<T, N, kWhole>(p, 1, at[1], i, m, false, element<T>(Pack<Acc<T>, 1>(1)), piece.x);
+  template <class Io> __device__ void load(Io& io) const {
+    io.read(0, p.exclusive, T{}), io.read(1, false, element<T>(Pack<Acc<T>, 1>(1)));
   }
+  template <class Io, class P> __device__ void view(const Io& io, int c, P& piece) const { io.view(0, c, piece.dy), io.view(1, c, piece.x); }
   __device__ State identity() const { return {-0.0, 1}; }
   __device__ State join(State first, State then) const {
     const Map all = scan::joined<F>(Map{One::of(first.a), One::of(first.r)}, Map{One::of(then.a), One::of(then.r)});
     return {all.b.v, all.a.v};
   }
   __device__ double times(double a, double b) const { return F::mul(One::of(a), One::of(b)).v; }
-  template <int N> __device__ double factor(const Piece<N>& piece, int k) const { return double(value(piece.x.lane[k]).v); }
+  template <int N> __device__ double factor(const Piece<N>& piece, int k) const { return double(value(piece.x[k]).v); }
   template <int N> __device__ State own(const Piece<N>& piece, int k, int64_t) const {
     const double x = factor(piece, k);
-    return {times(x, double(value(piece.dy.lane[k]).v)), x};
+    return {times(x, double(value(piece.dy[k]).v)), x};
   }
   template <int N> __device__ T step(State& s, const Piece<N>& piece, int k, int64_t i, double behind) const {
-    const double r = s.r + double(value(piece.dy.lane[k]).v), dx = times(behind, r);
+    const double r = s.r + double(value(piece.dy[k]).v), dx = times(behind, r);
     s.r = times(factor(piece, k), r);
     return element<T>(Pack<Acc<T>, 1>::of(p.exclusive && i == 0 ? Acc<T>(0) : Acc<T>(dx)));
   }
@@ -45,27 +46,23 @@ template <class T> struct ExtremumGrad {
   using E = T;
   using Out = T;
   struct State { double sum; int64_t closed; };  // what has not found its element; closed: one was pointed to
-  template <int N> struct Piece { Chunk<T, N> dy; uint32_t found; };
-  static constexpr int kEach = 16 / int(sizeof(T)), kRounds = 2, kDownEach = kColumnElements, kBlocks = 1;
+  template <int N> struct Piece { T dy[N]; uint32_t found; };
+  static constexpr int kIn = 2, kEach = 16 / int(sizeof(T)), kRounds = 4, kDownEach = kColumnElements, kBlocks = 2;
   static constexpr bool kIndexed = false, kProducts = false, kIntegers = false;
   const ScanCuda& p;
-  template <int N, bool kWhole> __device__ void load(Piece<N>& piece, const int64_t (&at)[5], int64_t i, int m) const {
-    read<T, N, kWhole>(p, 0, at[0], i, m, p.exclusive, T{}, piece.dy);
-    Chunk<int64_t, N> places;
-    read<int64_t, N, kWhole>(p, 1, at[1], i, m, p.exclusive, -1, places);
-    piece.found = 0;
-#pragma unroll
-    for (int k = 0; k < N; ++k) piece.found |= uint32_t(places.lane[k] == (p.falling ? p.n - 1 - (i + k) : i + k)) << k;
+  template <class Io> __device__ void load(Io& io) const {
+    io.read(0, p.exclusive, T{}), io.read_found(1, p.exclusive);
   }
+  template <class Io, class P> __device__ void view(const Io& io, int c, P& piece) const { io.view(0, c, piece.dy), piece.found = io.found(1, c); }
   __device__ State identity() const { return {-0.0, 0}; }
   __device__ State join(State a, State b) const { return {b.closed ? b.sum : b.sum + a.sum, a.closed | b.closed}; }
   template <int N> __device__ State own(const Piece<N>& piece, int k, int64_t) const {
     const bool found = piece.found >> k & 1;
-    return {found ? -0.0 : double(value(piece.dy.lane[k]).v), found};
+    return {found ? -0.0 : double(value(piece.dy[k]).v), found};
   }
   template <int N> __device__ T step(State& s, const Piece<N>& piece, int k, int64_t, int64_t&) const {
     const bool found = piece.found >> k & 1;
-    const double sum = s.sum + double(value(piece.dy.lane[k]).v);
+    const double sum = s.sum + double(value(piece.dy[k]).v);
     s.sum = found ? -0.0 : sum;
     return element<T>(Pack<Acc<T>, 1>::of(found ? Acc<T>(sum) : Acc<T>(0)));
   }
@@ -82,15 +79,14 @@ template <class T> struct LogSumExpGrad {
   using L = scan::LogSumGrad<Acc<T>>;
   using V = Pack<Acc<T>, 1>;
   using State = typename L::State;
-  template <int N> struct Piece { Chunk<T, N> dy, x, y; };
-  static constexpr int kEach = 16 / int(sizeof(T)), kRounds = sizeof(T) == 2 ? 1 : 2, kDownEach = sizeof(T) == 8 ? 4 : kColumnElements, kBlocks = 1;
+  template <int N> struct Piece { T dy[N], x[N], y[N]; };
+  static constexpr int kIn = 3, kEach = 16 / int(sizeof(T)), kRounds = 2, kDownEach = sizeof(T) == 4 ? kColumnElements : 4, kBlocks = 2;
   static constexpr bool kIndexed = false, kProducts = false, kIntegers = false;
   const ScanCuda& p;
-  template <int N, bool kWhole> __device__ void load(Piece<N>& piece, const int64_t (&at)[5], int64_t i, int m) const {
-    read<T, N, kWhole>(p, 0, at[0], i, m, p.exclusive, T{}, piece.dy);
-    read<T, N, kWhole>(p, 1, at[1], i, m, false, T{}, piece.x);
-    read<T, N, kWhole>(p, 2, at[2], i, m, p.exclusive, T{}, piece.y);
+  template <class Io> __device__ void load(Io& io) const {
+    io.read(0, p.exclusive, T{}), io.read(1, false, T{}), io.read(2, p.exclusive, T{});
   }
+  template <class Io, class P> __device__ void view(const Io& io, int c, P& piece) const { io.view(0, c, piece.dy), io.view(1, c, piece.x), io.view(2, c, piece.y); }
   __device__ State identity() const { return L::identity(); }
   __device__ State join(const State& a, State b) const {
     if (b.sum == 0 && !b.stop && b.y == kInf) return a;
@@ -111,13 +107,13 @@ template <class T> struct LogSumExpGrad {
     if (x == V(kInf)) s.sum = 0, s.stop = 1;
   }
   template <int N> __device__ State own(const Piece<N>& piece, int k, int64_t) const {
-    State s = term(value(piece.dy.lane[k]), value(piece.y.lane[k]));
-    cut(s, value(piece.x.lane[k]));
+    State s = term(value(piece.dy[k]), value(piece.y[k]));
+    cut(s, value(piece.x[k]));
     return s;
   }
   template <int N> __device__ T step(State& s, const Piece<N>& piece, int k, int64_t i, int64_t&) const {
-    const V x = value(piece.x.lane[k]), y = value(piece.y.lane[k]);
-    s = join(s, term(value(piece.dy.lane[k]), y));
+    const V x = value(piece.x[k]), y = value(piece.y[k]);
+    s = join(s, term(value(piece.dy[k]), y));
     double weight;
     if (L::Forward::tame(double(y.v))) {
       const V power = V(double(s.k));

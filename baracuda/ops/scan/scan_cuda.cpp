@@ -17,7 +17,7 @@ const ScanLaunch& launch_of(const ScanDescriptor& d, bool gradient) {
 }
 int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-struct Scratch { ScanCudaState *totals, *groups; uint32_t* flags; double* products; };
+struct Scratch { ScanCudaState* totals; double* products; };
 // Whether a line goes as a row or as a column is not known before its strides are.
 Scratch carve_all(const ScanDescriptor& d, bool gradient, Carver& c) {
   const int64_t n = length(d), lines = d.shape.numel() ? d.shape.numel() / n : 0;
@@ -25,9 +25,7 @@ Scratch carve_all(const ScanDescriptor& d, bool gradient, Carver& c) {
   const int64_t tiles = parts(n, l.row_tile), chained = tiles > 1 ? lines * tiles : 0, groups = tiles > 1 ? lines * parts(tiles, kScanGroup) : 0;
   const int64_t segments = n > kScanWhole ? lines * parts(n, kScanSegment) : 0;
   Scratch s{};
-  s.totals = c.take<ScanCudaState>("totals of tiles", std::max(chained, segments));
-  s.groups = c.take<ScanCudaState>("totals of groups", groups);
-  s.flags = c.take<uint32_t>("flags", chained ? 1 + chained + groups : 0);
+  if (chained || segments) s.totals = c.take<ScanCudaState>("totals of tiles", 1 + std::max(chained + groups, segments));
   if (gradient && d.kind == ScanKind::cumprod) s.products = c.take<double>("products of tiles", lines * parts(n, l.column_tile));
   return s;
 }
@@ -70,7 +68,7 @@ Status run_lines(const Stream& stream, std::string_view name, const ScanDescript
   p.columns = !dense && across && p.lines.extent[last] >= 8;
   p.tile = p.columns ? launch.column_tile : launch.row_tile, p.tiles = parts(p.n, p.tile);
   const Scratch s = carve_all(d, gradient, c);
-  p.totals = s.totals, p.groups = s.groups, p.flags = s.flags, p.products = s.products;
+  p.totals = s.totals, p.products = s.products;
   return device::queue(stream, name, [&] {
     void* const handle = stream.handle;
     int e = 0;

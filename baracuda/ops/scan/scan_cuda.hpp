@@ -14,9 +14,7 @@ struct ScanCuda {
   const void* in[3];         // null: not read
   void *out, *indices;
   int64_t step[5], n;        // along the axis, negative where the scan runs against memory
-  ScanCudaState* totals;     // [lines][tiles or segments]; what comes before a segment
-  ScanCudaState* groups;     // [lines][groups]: what comes before a group of tiles
-  uint32_t* flags;           // a ticket, then one for each total, then one for each group; 0 before the launch
+  ScanCudaState* totals;     // a ticket, then [lines][tiles] totals and [lines][groups] of what comes before a group of tiles; or [lines][segments]
   double* products;          // [lines][tiles] of cumprod's gradient
   int64_t tiles, tile;       // of a line; elements
   int64_t empty;             // identity of an extremum of integers
@@ -27,7 +25,7 @@ struct ScanCuda {
   int team;                  // threads of a line in rows; set at the launch
 };
 inline constexpr int64_t kScanSegment = 16384, kScanWhole = 65536;  // of columns; those of more than kScanWhole elements go by segments
-inline constexpr int kScanGroup = 256;                              // tiles that look at each other's totals
+inline constexpr int kScanGroup = 128;                              // tiles that look at each other's totals
 struct ScanLaunch {
   int (*scan)(const ScanCuda&, void* stream) = nullptr;
   int (*carries)(const ScanCuda&, void* stream) = nullptr;  // the totals of segments become what comes before them

@@ -1,15 +1,16 @@
 #pragma once
-// Scans on CUDA: every input is read once, the floor is memory bandwidth. In rows a team of threads has rounds of a chunk of 16 bytes each; a thread
-// takes its chunk in order, the totals of a warp are scanned by Kogge and Stone's network ("A parallel algorithm for the efficient
-// solution of a general class of recurrence equations", 1973), those of warps and rounds by one warp. A line of more than a tile is
-// taken by blocks in the order of a ticket: a tile publishes its total, adds up the totals before it in its group of 256, in order, and
-// what comes before the group, which the last tile of the group before publishes. (Merrill and Garland, "Single-pass parallel prefix scan
+// Scans on CUDA: every input is read once, the floor is memory bandwidth. In rows a warp reads and writes whole lines of memory, and turns
+// them in shared memory so that a thread has neighbours: it takes them in order, a warp's totals go through Kogge and Stone's network ("A parallel
+// algorithm for the efficient solution of a general class of recurrence equations", 1973), those of warps too. A line of more than a tile
+// is taken by blocks in the order of a ticket: a tile posts its total, adds up the totals before it in its group of 128, in order, and
+// what comes before the group, which the last tile of the group before posts. (Merrill and Garland, "Single-pass parallel prefix scan
 // with decoupled look-back", 2016, take what is there; here the order is fixed, and so are the bits.) In columns 16 threads have 8
 // elements each of a column, 32 columns side by side, tile after tile with the next one on its way; long columns are cut into
 // segments and read twice. All that depends on the length of the line alone.
 //
-// An op has kIn, E, Piece<N> (what is kept of N elements), State of 32 bytes at most, and
-//   load<N, kWhole>(piece, at, i, m)     elements i ... i + N - 1, m of them there; at: of the line's first one in each tensor
+// An op has kIn, E, Out, Piece<N> (N elements), State of 24 bytes at most, and
+//   load(io)                             by io's read() of each input, read_found() of places
+//   view(io, c, piece)                   chunk c of what is kept
 //   identity(), join(earlier, later)
 //   own(piece, k, i)                     the state of element i, the k-th of the piece
 //   step(state, piece, k, i, place)      takes it, gives the output; place: its index where kIndexed
@@ -25,40 +26,212 @@ inline namespace BARACUDA_ISA {
 namespace {
 
 using device_lines::moved;
-constexpr int kThreads = 256, kMostTeam = 512, kColumns = 32, kDown = 16, kColumnElements = 8;
-template <class E, int N> struct alignas(sizeof(E) * N <= 16 ? sizeof(E) * N : 16) Chunk { E lane[N]; };
+constexpr int kThreads = 256, kMostTeam = 256, kColumns = 32, kDown = 16, kColumnElements = 8;
+template <class E, int N> struct alignas(sizeof(E) * N) Chunk { E lane[N]; };
 
-// Elements i ... i + N - 1 of input q, `none` for those that are not there; `late`: the one before each.
-template <class E, int N, bool kWhole> __device__ __forceinline__ void read(const ScanCuda& p, int q, int64_t at, int64_t i, int m, bool late, E none, Chunk<E, N>& c) {
-  const E* const x = static_cast<const E*>(p.in[q]) + at;
+// Element i of input q. Of a gradient of an exclusive scan some inputs are one element late; the first one is then `none`.
+template <class Op> __device__ __forceinline__ typename Op::E element_at(const Op& op, int q, int64_t at, int64_t i) {
+  const int64_t from = at + i * op.p.step[q];
+  if constexpr (Op::kIntegers) return op.read_one(from);
+  else return static_cast<const typename Op::E*>(op.p.in[q])[from];
+}
+template <class Op> __device__ __forceinline__ bool points_to(const Op& op, int q, int64_t at, int64_t i, bool late) {
+  return i - late >= 0 && static_cast<const int64_t*>(op.p.in[q])[at + (i - late) * op.p.step[q]] == (op.p.falling ? op.p.n - 1 - i : i);
+}
+template <class Op, class O> __device__ __forceinline__ void put_at(const Op& op, int64_t at, int64_t i, O v) {
+  const int64_t to = at + i * op.p.step[3];
+  if constexpr (Op::kIntegers) op.store(to, v);
+  else static_cast<O*>(op.p.out)[to] = v;
+}
+
+// What a thread of a row sees: C chunks of V neighbours. With several, a warp has a segment of 32 C chunks: chunk c 32 + lane is read, and by way of
+// `buffer`, where chunks lie so that neither way has conflicts, becomes lane C + c. kWhole: a chunk is read and written at once.
+template <class Op, int C, bool kWhole> struct RowIo {
+  using E = typename Op::E;
+  static constexpr int V = Op::kEach, N = C * V;
+  using Line = Chunk<E, V>;
+  const Op& op;
+  const int64_t (&at)[5];
+  int64_t first, n;  // the segment's first element, or the thread's where it has one chunk; n: 0 for a line that is not there
+  Line* buffer;       // kIn of them; results take the place of the first input
+  int lane, left;     // lane in the segment; elements from its first one on that are there
+  Line kept[C == 1 ? Op::kIn : 1];
+  uint32_t kept_found;
+
+  __device__ int64_t own() const { return C > 1 ? first + lane * N : first; }
+  __device__ int64_t chunk(int c) const { return first + (C > 1 ? (c * 32 + lane) * V : 0); }
+  __device__ static int place(int chunk) { return chunk ^ (chunk / 8 & 7); }
+  __device__ int64_t element(int k) const { return C > 1 ? first + k * 32 + lane : first + k; }
+  // From here on along a tensor, in elements.
+  template <class T> __device__ T* along(T* data, int q, bool up) const { return data + at[q] + (up ? chunk(0) : -chunk(0) - (V - 1)); }
+  __device__ bool is_there(int c) const { return (C > 1 ? (c * 32 + lane) * V : 0) < left; }
+  __device__ void read(int q, bool late, E none) {
+    Line* const to = buffer + q * kMostTeam * C;
+    if constexpr (kWhole) {
+      const bool up = op.p.step[q] > 0;
+      const E* const x = along(static_cast<const E*>(op.p.in[q]), q, up);
+      const int step = up ? 32 * V : -32 * V;
+      Line filled;
 #pragma unroll
-  for (int k = 0; k < N; ++k) c.lane[k] = none;
-  if constexpr (kWhole) {
-    if (m <= 0) return;
-    if (p.step[q] > 0) c = *reinterpret_cast<const Chunk<E, N>*>(x + i);
-    else {
-      const Chunk<E, N> turned = *reinterpret_cast<const Chunk<E, N>*>(x - i - (N - 1));
+      for (int k = 0; k < V; ++k) filled.lane[k] = none;
+      uint4 words[C];  // as arrays of elements they would lie in local memory
 #pragma unroll
-      for (int k = 0; k < N; ++k) c.lane[k] = turned.lane[N - 1 - k];
+      for (int c = 0; c < C; ++c) {
+        words[c] = __builtin_bit_cast(uint4, filled);
+        if (is_there(c)) words[c] = *reinterpret_cast<const uint4*>(x + c * step);
+      }
+#pragma unroll
+      for (int c = 0; c < C; ++c) {
+        const Line l = __builtin_bit_cast(Line, words[c]);
+        Line turned;
+#pragma unroll
+        for (int k = 0; k < V; ++k) turned.lane[k] = up ? l.lane[k] : l.lane[V - 1 - k];
+        if constexpr (C > 1) to[place(c * 32 + lane)] = turned;
+        else kept[q] = turned;
+      }
+    } else {
+      constexpr int kAtOnce = N < 16 ? N : 16;
+#pragma unroll kAtOnce
+      for (int k = 0; k < N; ++k) {
+        E e = none;
+        if (element(k) < n && element(k) - late >= 0) e = element_at(op, q, at[q], element(k) - late);
+        if constexpr (C > 1) to[place((k * 32 + lane) / V)].lane[(k * 32 + lane) % V] = e;
+        else kept[q].lane[k] = e;
+      }
     }
-  } else {
-#pragma unroll
-    for (int k = 0; k < N; ++k)
-      if (k < m && i + k - late >= 0) c.lane[k] = x[(i + k - late) * p.step[q]];
   }
-}
-template <class E, int N, bool kWhole> __device__ __forceinline__ void write(E* y, int64_t step, int64_t i, int m, bool whole, const E (&out)[N]) {
-  if (kWhole && whole) {
-    if (m <= 0) return;
-    Chunk<E, N> c;
+  __device__ void view(int q, int c, E (&x)[V]) const {
+    if constexpr (C == 1) {
 #pragma unroll
-    for (int k = 0; k < N; ++k) c.lane[k] = out[step > 0 ? k : N - 1 - k];
-    *reinterpret_cast<Chunk<E, N>*>(y + (step > 0 ? i : -i - (N - 1))) = c;
-  } else
+      for (int k = 0; k < V; ++k) x[k] = kept[q].lane[k];
+    } else {
+      const Line l = buffer[q * kMostTeam * C + place(lane * C + c)];
+#pragma unroll
+      for (int k = 0; k < V; ++k) x[k] = l.lane[k];
+    }
+  }
+  // Bit k: whether an element points to the k-th.
+  __device__ void read_found(int q, bool late) {
+    uint32_t* const to = reinterpret_cast<uint32_t*>(buffer + q * kMostTeam * C);
+    const bool up = op.p.step[q] > 0;
+    const int64_t* const x = along(static_cast<const int64_t*>(op.p.in[q]), q, up);
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      uint32_t bits = 0;
+      const int64_t i = chunk(c), own = op.p.falling ? op.p.n - 1 - i : i;
+      if constexpr (kWhole) {
+        if (is_there(c))
+#pragma unroll
+          for (int k = 0; k < V; k += 2) {
+            const Chunk<int64_t, 2> l = *reinterpret_cast<const Chunk<int64_t, 2>*>(x + (up ? c : -c) * 32 * V + k);
+#pragma unroll
+            for (int b = 0; b < 2; ++b) {
+              const int e = up ? k + b : V - 1 - k - b;
+              bits |= uint32_t(l.lane[b] == (op.p.falling ? own - e : own + e)) << e;
+            }
+          }
+      } else {
+#pragma unroll
+        for (int k = 0; k < V; ++k)
+          if (i + k < n) bits |= uint32_t(points_to(op, q, at[q], i + k, late)) << k;
+      }
+      if constexpr (C > 1) to[c * 32 + lane] = bits;
+      else kept_found = bits;
+    }
+  }
+  __device__ uint32_t found(int q, int c) const {
+    if constexpr (C == 1) return kept_found;
+    else return reinterpret_cast<const uint32_t*>(buffer + q * kMostTeam * C)[lane * C + c];
+  }
+  // Chunk c of the thread's results; flush() writes them all.
+  template <class O> __device__ void put(int c, const O (&out)[V]) const {
+    if constexpr (C > 1) {
+      Chunk<O, V> l;
+#pragma unroll
+      for (int k = 0; k < V; ++k) l.lane[k] = out[k];
+      reinterpret_cast<Chunk<O, V>*>(buffer)[place(lane * C + c)] = l;
+    } else if constexpr (kWhole) store_chunk(0, out);
+    else {
+#pragma unroll
+      for (int k = 0; k < V; ++k)
+        if (first + k < n) put_at(op, at[3], first + k, out[k]);
+    }
+  }
+  template <class O> __device__ void flush() const {
+    if constexpr (C > 1) {
+      const auto* const from = reinterpret_cast<const Chunk<O, V>*>(buffer);
+      __syncwarp();
+#pragma unroll
+      for (int c = 0; c < C; ++c) {
+        if constexpr (kWhole) store_chunk(c, from[place(c * 32 + lane)].lane);
+        else {
+#pragma unroll
+          for (int k = c * V; k < c * V + V; ++k)
+            if (element(k) < n) put_at(op, at[3], element(k), from[place((k * 32 + lane) / V)].lane[(k * 32 + lane) % V]);
+        }
+      }
+      __syncwarp();
+    }
+  }
+  template <class O> __device__ void store_chunk(int c, const O (&x)[V]) const {
+    if (!is_there(c)) return;
+    const bool up = op.p.step[3] > 0;
+    Chunk<O, V> l;
+#pragma unroll
+    for (int k = 0; k < V; ++k) l.lane[k] = up ? x[k] : x[V - 1 - k];
+    *reinterpret_cast<Chunk<O, V>*>(along(static_cast<O*>(op.p.out), 3, up) + (up ? c : -c) * 32 * V) = l;
+  }
+  __device__ void put_places(int k, int64_t a, int64_t b) const {  // of elements k and k + 1
+    const int64_t i = own() + k, step = op.p.step[4];
+    int64_t* const to = static_cast<int64_t*>(op.p.indices) + at[4];
+    if (kWhole && op.p.whole_places) {
+      if (i < n) *reinterpret_cast<Chunk<int64_t, 2>*>(step > 0 ? to + i : to - i - 1) = {{step > 0 ? a : b, step > 0 ? b : a}};
+    } else {
+      if (i < n) to[i * step] = a;
+      if (i + 1 < n) to[(i + 1) * step] = b;
+    }
+  }
+};
+// N elements of a column from i on, up to `end`.
+template <class Op, int N_> struct ColumnIo {
+  using E = typename Op::E;
+  static constexpr int V = N_, N = N_;
+  const Op& op;
+  const int64_t (&at)[5];
+  int64_t first, end;
+  E kept[Op::kIn][N];
+  uint32_t kept_found;
+  __device__ int64_t own() const { return first; }
+  __device__ void read(int q, bool late, E none) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      kept[q][k] = none;
+      if (first + k < end && first + k - late >= 0) kept[q][k] = element_at(op, q, at[q], first + k - late);
+    }
+  }
+  __device__ void view(int q, int, E (&x)[N]) const {
+#pragma unroll
+    for (int k = 0; k < N; ++k) x[k] = kept[q][k];
+  }
+  __device__ void read_found(int q, bool late) {
+    kept_found = 0;
 #pragma unroll
     for (int k = 0; k < N; ++k)
-      if (k < m) y[(i + k) * step] = out[k];
-}
+      if (first + k < end) kept_found |= uint32_t(points_to(op, q, at[q], first + k, late)) << k;
+  }
+  __device__ uint32_t found(int, int) const { return kept_found; }
+  template <class O> __device__ void put(int, const O (&out)[N]) const {
+#pragma unroll
+    for (int k = 0; k < N; ++k)
+      if (first + k < end) put_at(op, at[3], first + k, out[k]);
+  }
+  template <class O> __device__ void flush() const {}
+  __device__ void put_places(int k, int64_t a, int64_t b) const {
+    int64_t* const to = static_cast<int64_t*>(op.p.indices) + at[4] + (first + k) * op.p.step[4];
+    if (first + k < end) to[0] = a;
+    if (first + k + 1 < end) to[op.p.step[4]] = b;
+  }
+};
 
 template <class S> __device__ __forceinline__ S from_lower(S a, int w) { return moved(a, [w](auto v) { return __shfl_up_sync(0xffffffffu, v, w); }); }
 template <class S> __device__ __forceinline__ S of_lane(S a, int lane) { return moved(a, [lane](auto v) { return __shfl_sync(0xffffffffu, v, lane); }); }
@@ -76,29 +249,42 @@ template <class S, class F> __device__ __forceinline__ void scan_lanes(S own, in
   before = lane ? left : identity;
 }
 
-// --- what tiles tell each other
-__device__ __forceinline__ void post(uint32_t* flag) { asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flag) : "memory"); }
-__device__ __forceinline__ void await(const uint32_t* flag) {
-  uint32_t there;
-  do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(there) : "l"(flag) : "memory");
-  while (!there);
-}
-template <class S> union Posted {
-  int4 word[2];
-  S state;
-  __device__ Posted() : word{} {}
+// --- what tiles tell each other: words of 16 bytes, twelve of a state and one that says that they are there
+template <class S> struct Posted {
+  static constexpr int kWords = (int(sizeof(S)) + 11) / 12;
+  uint4 word[kWords];
+  __device__ bool there() const {
+    bool all = true;
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) all = all && word[w].w;
+    return all;
+  }
+  __device__ void look(const ScanCudaState* from) {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w)
+      asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(word[w].x), "=r"(word[w].y), "=r"(word[w].z), "=r"(word[w].w) : "l"(reinterpret_cast<const uint4*>(from) + w) : "memory");
+  }
+  __device__ S state() const {
+    uint32_t part[3 * kWords];
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) part[3 * w] = word[w].x, part[3 * w + 1] = word[w].y, part[3 * w + 2] = word[w].z;
+    S s;
+    __builtin_memcpy(&s, part, sizeof(S));
+    return s;
+  }
 };
-template <class S> __device__ __forceinline__ void put_state(ScanCudaState* to, const S& s) {
-  Posted<S> p;
-  p.state = s;
-  __stcg(reinterpret_cast<int4*>(to), p.word[0]);
-  if constexpr (sizeof(S) > 16) __stcg(reinterpret_cast<int4*>(to) + 1, p.word[1]);
+template <class S> __device__ __forceinline__ void post(ScanCudaState* to, const S& s) {
+  uint32_t part[3 * Posted<S>::kWords] = {};
+  __builtin_memcpy(part, &s, sizeof(S));
+#pragma unroll
+  for (int w = 0; w < Posted<S>::kWords; ++w)
+    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(reinterpret_cast<uint4*>(to) + w), "r"(part[3 * w]), "r"(part[3 * w + 1]), "r"(part[3 * w + 2]), "r"(1) : "memory");
 }
-template <class S> __device__ __forceinline__ S get_state(const ScanCudaState* from) {
+template <class S> __device__ __forceinline__ S posted(const ScanCudaState* from) {
   Posted<S> p;
-  p.word[0] = __ldcg(reinterpret_cast<const int4*>(from));
-  if constexpr (sizeof(S) > 16) p.word[1] = __ldcg(reinterpret_cast<const int4*>(from) + 1);
-  return p.state;
+  p.look(from);
+  return p.state();
 }
 // What comes before tile j of a line, for all lanes of a warp; `total`: of the tile.
 template <class Op> __device__ typename Op::State before_tile(const ScanCuda& p, const Op& op, int64_t line, int64_t j, const typename Op::State& total) {
@@ -106,198 +292,169 @@ template <class Op> __device__ typename Op::State before_tile(const ScanCuda& p,
   constexpr int kEach = kScanGroup / 32;
   const auto join = [&](const State& a, const State& b) { return op.join(a, b); };
   const int lane = int(threadIdx.x) % 32;
-  const int64_t groups = (p.tiles + kScanGroup - 1) / kScanGroup, group = j / kScanGroup, first = group * kScanGroup;
-  ScanCudaState* const totals = p.totals + line * p.tiles;
-  uint32_t *const flags = p.flags + 1 + line * p.tiles, *const group_flags = p.flags + 1 + p.lines.units * p.tiles + line * groups;
-  const bool last = j == first + kScanGroup - 1 && j + 1 < p.tiles;
-  if (lane == 0 && j + 1 < p.tiles) put_state(totals + j, total), post(flags + j);
-  State s = op.identity();
-#pragma unroll 1
-  for (int k = 0; k < kEach; ++k) {
-    const int64_t t = first + lane * kEach + k;
-    if (t >= j) break;
-    await(flags + t);
-    s = op.join(s, get_state<State>(totals + t));
-  }
+  const int64_t groups = (p.tiles + kScanGroup - 1) / kScanGroup, group = j / kScanGroup, first = group * kScanGroup + lane * kEach;
+  ScanCudaState *const totals = p.totals + 1 + line * p.tiles, *const starts = p.totals + 1 + p.lines.units * p.tiles + line * groups;
+  if (lane == 0 && j + 1 < p.tiles) post(totals + j, total);
+  Posted<State> before[kEach], start;
+  bool all;
+  do {
+    all = true;
+    if (group > 0) start.look(starts + group), all = start.there();
+#pragma unroll
+    for (int k = 0; k < kEach; ++k)
+      if (first + k < j) before[k].look(totals + first + k), all = all && before[k].there();
+  } while (!all);
   __syncwarp();
-  State upto, before;
-  scan_lanes(s, 32, op.identity(), join, upto, before);
-  State all = of_lane(upto, 31);
-  if (group > 0) {
-    State start = op.identity();
-    if (lane == 0) await(group_flags + group), start = get_state<State>(p.groups + line * groups + group);
-    __syncwarp();
-    all = op.join(of_lane(start, 0), all);
-  }
-  if (last && lane == 0) put_state(p.groups + line * groups + group + 1, op.join(all, total)), post(group_flags + group + 1);
-  return all;
-}
-
-// The product of N factors, and of what a team has of them. Everything behind a line's end is a factor 1.
-template <class Op, int N> __device__ __forceinline__ double factors_of(const Op& op, const typename Op::template Piece<N>& piece) {
-  double f = 1;
+  State s = op.identity(), upto, left;
 #pragma unroll
-  for (int k = 0; k < N; ++k) f = op.times(f, op.factor(piece, k));
-  return f;
-}
-template <class Op, int N> __device__ __forceinline__ typename Op::State total_of(const Op& op, const typename Op::template Piece<N>& piece, int64_t i) {
-  typename Op::State s = op.own(piece, 0, i);
-#pragma unroll
-  for (int k = 1; k < N; ++k) s = op.join(s, op.own(piece, k, i + k));
+  for (int k = 0; k < kEach; ++k)
+    if (first + k < j) s = op.join(s, before[k].state());
+  scan_lanes(s, 32, op.identity(), join, upto, left);
+  s = of_lane(upto, 31);
+  if (group > 0) s = op.join(start.state(), s);
+  if (lane == 0 && j % kScanGroup == kScanGroup - 1 && j + 1 < p.tiles) post(starts + group + 1, op.join(s, total));
   return s;
 }
-// Writes N elements from i on, m of them there, behind state s; `after`: the product of all factors behind them.
-template <class Op, int N, bool kWhole> __device__ __forceinline__ void finish(const ScanCuda& p, const Op& op, const typename Op::template Piece<N>& piece, const int64_t (&at)[5], int64_t i, int m,
-                                                                               typename Op::State s, double after) {
-  using O = typename Op::Out;
-  O out[N];
-  int64_t places[N];
-  if constexpr (Op::kProducts) {
-    double behind[N];
+
+// The state of all elements of io, and the product of their factors; of what is behind a line's end these are 1.
+template <class Op, class Io> __device__ __forceinline__ typename Op::State total_of(const Op& op, const Io& io) {
+  constexpr int V = Io::V;
+  const int64_t i = io.own();
+  typename Op::State s = op.identity();
+#pragma unroll 2
+  for (int c = 0; c < Io::N / V; ++c) {
+    typename Op::template Piece<V> piece;
+    op.view(io, c, piece);
 #pragma unroll
-    for (int k = N - 1; k >= 0; --k) behind[k] = after, after = op.times(after, op.factor(piece, k));
-#pragma unroll
-    for (int k = 0; k < N; ++k) out[k] = op.step(s, piece, k, i + k, behind[k]);
-  } else {
-#pragma unroll
-    for (int k = 0; k < N; ++k) out[k] = op.step(s, piece, k, i + k, places[k]);
+    for (int k = 0; k < V; ++k) s = c || k ? op.join(s, op.own(piece, k, i + c * V + k)) : op.own(piece, 0, i);
   }
-  if constexpr (Op::kIntegers) {
+  return s;
+}
+// behind: of every chunk, the product of the factors behind it; `after`: of those behind them all. Returns the product of all of io's, and after.
+template <class Op, class Io> __device__ __forceinline__ double factors_of(const Op& op, const Io& io, double after, double (&behind)[Io::N / Io::V]) {
+  constexpr int V = Io::V;
 #pragma unroll
-    for (int k = 0; k < N; ++k)
-      if (k < m) op.store(at[3] + (i + k) * p.step[3], out[k]);
-  } else write<O, N, kWhole>(static_cast<O*>(p.out) + at[3], p.step[3], i, m, true, out);
-  if constexpr (Op::kIndexed)
-    if (p.indices) {
+  for (int c = Io::N / V - 1; c >= 0; --c) {
+    typename Op::template Piece<V> piece;
+    op.view(io, c, piece);
+    behind[c] = after;
+    double f = op.factor(piece, V - 1);
 #pragma unroll
-      for (int k = 0; k < N; ++k) places[k] = places[k] >= 0 && p.falling ? p.n - 1 - places[k] : places[k];
-      write<int64_t, N, kWhole>(static_cast<int64_t*>(p.indices) + at[4], p.step[4], i, m, p.whole_places, places);
+    for (int k = V - 2; k >= 0; --k) f = op.times(f, op.factor(piece, k));
+    after = op.times(after, f);
+  }
+  return after;
+}
+// Writes the elements of io, behind state s; `after`: the product of all factors behind them.
+template <class Op, class Io> __device__ __forceinline__ void finish(const Op& op, const Io& io, typename Op::State s, double after) {
+  constexpr int C = Io::N / Io::V, V = Io::V, kUnroll = Op::kProducts ? C : 2;
+  const int64_t i = io.own();
+  double behind_chunk[C], behind[V];
+  if constexpr (Op::kProducts) factors_of(op, io, after, behind_chunk);
+#pragma unroll kUnroll
+  for (int c = 0; c < C; ++c) {
+    typename Op::template Piece<V> piece;
+    op.view(io, c, piece);
+    typename Op::Out out[V];
+    int64_t places[V];
+    if constexpr (Op::kProducts) {
+      double f = behind_chunk[c];
+#pragma unroll
+      for (int k = V - 1; k >= 0; --k) behind[k] = f, f = op.times(f, op.factor(piece, k));
     }
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      const int e = c * V + k;
+      if constexpr (Op::kProducts) out[k] = op.step(s, piece, k, i + e, behind[k]);
+      else out[k] = op.step(s, piece, k, i + e, places[k]);
+      if constexpr (Op::kIndexed) {
+        places[k] = places[k] >= 0 && op.p.falling ? op.p.n - 1 - places[k] : places[k];
+        if (k % 2 && op.p.indices) io.put_places(e - 1, places[k - 1], places[k]);
+      }
+    }
+    io.put(c, out);
+  }
+  io.template flush<typename Op::Out>();
+}
+// The product of the factors of all lanes behind this one, of `width`; f becomes that from this one on.
+template <class Op> __device__ __forceinline__ double behind_lanes(const Op& op, int width, double& f) {
+  const int lane = int(threadIdx.x) & (width - 1);
+#pragma unroll
+  for (int w = 1; w < 32; w *= 2) {
+    if (w >= width) break;
+    const double other = __shfl_down_sync(0xffffffffu, f, w);
+    if (lane + w < width) f = op.times(f, other);
+  }
+  const double next = __shfl_down_sync(0xffffffffu, f, 1);
+  return lane + 1 < width ? next : 1;
 }
 
-// Rows: C chunks of V elements a thread. A line has a team; one of more than a tile, blocks one after the other.
-template <class Op, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, Op::kBlocks) rows_kernel(const __grid_constant__ ScanCuda p) {
+// Rows: a line has a team; one of more than a tile, blocks one after the other. C = 1: short lines, the team is a part of a warp.
+template <class Op, int C, bool kWhole> __global__ void __launch_bounds__(C == 1 ? kThreads : kMostTeam, C == 1 && Op::kBlocks > 2 ? 4 : Op::kBlocks) rows_kernel(const __grid_constant__ ScanCuda p) {
   using State = typename Op::State;
-  static_assert(sizeof(State) <= sizeof(ScanCudaState));
-  constexpr int V = Op::kEach, kEntries = C * (kMostTeam / 32), kPer = (kEntries + 31) / 32;
-  __shared__ State shared[kEntries];
-  __shared__ double shared_products[Op::kProducts ? kEntries : 1];
+  using Io = RowIo<Op, C, kWhole>;
+  constexpr int V = Op::kEach, kWarps = kMostTeam / 32;
+  static_assert(sizeof(Chunk<typename Op::E, V>) == 16 && Posted<State>::kWords * 16 <= sizeof(ScanCudaState));
+  __shared__ typename Io::Line buffer[C > 1 ? Op::kIn * kMostTeam * C : 1];
+  __shared__ State shared[C > 1 ? kWarps : 1];
+  __shared__ double shared_products[Op::kProducts && C > 1 ? kWarps : 1];
   __shared__ int64_t ticket;
   const Op op{p};
   const auto join = [&](const State& a, const State& b) { return op.join(a, b); };
   const int team = p.team, thread = int(threadIdx.x) & (team - 1), slot = int(threadIdx.x) / team, slots = int(blockDim.x) / team;
   const int lane = int(threadIdx.x) % 32, warp = thread / 32, warps = team / 32;
-  const bool chained = p.tiles > 1;
+  const bool chained = C > 1 && p.tiles > 1;
   const int64_t all = chained ? p.lines.units * p.tiles : (p.lines.units + slots - 1) / slots;
   for (int64_t turn = blockIdx.x;; turn += gridDim.x) {
     if (chained) {
       __syncthreads();
-      if (threadIdx.x == 0) ticket = atomicAdd(p.flags, 1u);
+      if (threadIdx.x == 0) ticket = atomicAdd(reinterpret_cast<uint32_t*>(p.totals), 1u);
       __syncthreads();
       turn = ticket;
     }
     if (turn >= all) return;
     const int64_t wanted = chained ? turn / p.tiles : turn * slots + slot, tile = chained ? turn % p.tiles : 0;
     const bool live = wanted < p.lines.units;
-    const int64_t line = live ? wanted : 0, begin = tile * p.tile, left = live ? p.n - begin : 0;
+    const int64_t line = live ? wanted : 0, begin = tile * p.tile;
     int64_t at[5];
     p.lines.offsets(line, at);
-    typename Op::template Piece<V> piece[C];
-    State before[C];
-    double behind[Op::kProducts ? C : 1];
-    const auto offset = [&](int c) { return (int64_t(c) * team + thread) * V; };
-    const auto there = [&](int c) { return left - offset(c) < V ? int(left - offset(c) > 0 ? left - offset(c) : 0) : V; };
-#pragma unroll
-    for (int c = 0; c < C; ++c) op.template load<V, kWhole>(piece[c], at, begin + offset(c), there(c));
-    if (C < Op::kRounds || team <= 32) {
-      State carry = op.identity();
-#pragma unroll
-      for (int c = 0; c < C; ++c) {
-        State upto;
-        scan_lanes(total_of<Op, V>(op, piece[c], begin + offset(c)), team, op.identity(), join, upto, before[c]);
-        before[c] = op.join(carry, before[c]);
-        if (c + 1 < C) carry = op.join(carry, of_lane(upto, lane | (team - 1)));
-      }
-      if constexpr (Op::kProducts) {
-        double carried = 1;
-#pragma unroll
-        for (int c = C - 1; c >= 0; --c) {
-          double upto = factors_of<Op, V>(op, piece[c]);
-          for (int w = 1; w < team; w *= 2) {
-            const double other = __shfl_down_sync(0xffffffffu, upto, w);
-            if ((lane & (team - 1)) + w < team) upto = op.times(upto, other);
-          }
-          const double next = __shfl_down_sync(0xffffffffu, upto, 1);
-          behind[c] = op.times(carried, (lane & (team - 1)) + 1 < team ? next : 1);
-          carried = op.times(carried, __shfl_sync(0xffffffffu, upto, lane & ~(team - 1)));
-        }
-      }
-    } else {
-      State* const entries = shared + slot * C * warps;
-      double* const products = shared_products + (Op::kProducts ? slot * C * warps : 0);
-#pragma unroll
-      for (int c = 0; c < C; ++c) {
-        State upto;
-        scan_lanes(total_of<Op, V>(op, piece[c], begin + offset(c)), 32, op.identity(), join, upto, before[c]);
-        if (lane == 31) entries[c * warps + warp] = upto;
-        if constexpr (Op::kProducts) {
-          double product = factors_of<Op, V>(op, piece[c]);
-#pragma unroll
-          for (int w = 1; w < 32; w *= 2) {
-            const double other = __shfl_down_sync(0xffffffffu, product, w);
-            if (lane + w < 32) product = op.times(product, other);
-          }
-          const double next = __shfl_down_sync(0xffffffffu, product, 1);
-          behind[c] = lane < 31 ? next : 1;
-          if (lane == 0) products[c * warps + warp] = product;
-        }
-      }
+    const int64_t first = begin + (C > 1 ? int64_t(warp) * 32 * C * V : int64_t(thread) * V), n = live ? p.n : 0;
+    Io io{op, at, first, n, buffer + (C > 1 ? int(threadIdx.x) / 32 * 32 * C : 0), lane, n - first < (1 << 20) ? int(n - first) : 1 << 20};
+    op.load(io);
+    __syncwarp();
+    State upto, before;
+    scan_lanes(total_of(op, io), C == 1 ? team : 32, op.identity(), join, upto, before);
+    double behind = 1, product = 1;
+    if constexpr (Op::kProducts) {
+      double unused[C];
+      product = factors_of(op, io, 1, unused), behind = behind_lanes(op, C == 1 ? team : 32, product);
+    }
+    if (C > 1 && (warps > 1 || chained)) {
+      State* const entries = shared + slot * warps;
+      double* const products = shared_products + (Op::kProducts ? slot * warps : 0);
+      if (lane == 31) entries[warp] = upto;
+      if constexpr (Op::kProducts)
+        if (lane == 0) products[warp] = product;
       __syncthreads();
-      if (warp == 0) {  // the totals of warps, round after round
-        const int count = C * warps;
-        State own[kPer], s = op.identity(), upto, first;
-#pragma unroll
-        for (int k = 0; k < kPer; ++k) {
-          own[k] = s;
-          if (lane * kPer + k < count) s = op.join(s, entries[lane * kPer + k]);
-        }
-        scan_lanes(s, 32, op.identity(), join, upto, first);
+      if (warp == 0) {
+        State own = lane < warps ? entries[lane] : op.identity(), first;
+        scan_lanes(own, 32, op.identity(), join, upto, first);
         if (chained) first = op.join(before_tile(p, op, line, tile, of_lane(upto, 31)), first);
-#pragma unroll
-        for (int k = 0; k < kPer; ++k)
-          if (lane * kPer + k < count) entries[lane * kPer + k] = op.join(first, own[k]);
+        if (lane < warps) entries[lane] = first;
       }
       if constexpr (Op::kProducts)
         if (warp == warps - 1) {
-          const int count = C * warps;
-          double own[kPer], f = 1;
-#pragma unroll
-          for (int k = kPer - 1; k >= 0; --k) {
-            own[k] = f;
-            if (lane * kPer + k < count) f = op.times(f, products[lane * kPer + k]);
-          }
-#pragma unroll
-          for (int w = 1; w < 32; w *= 2) {
-            const double other = __shfl_down_sync(0xffffffffu, f, w);
-            if (lane + w < 32) f = op.times(f, other);
-          }
-          double last = __shfl_down_sync(0xffffffffu, f, 1);
-          if (lane == 31) last = 1;
+          double f = lane < warps ? products[lane] : 1, last = behind_lanes(op, 32, f);
           if (chained) last = op.times(p.products[line * p.tiles + tile], last);
-#pragma unroll
-          for (int k = 0; k < kPer; ++k)
-            if (lane * kPer + k < count) products[lane * kPer + k] = op.times(last, own[k]);
+          if (lane < warps) products[lane] = last;
         }
       __syncthreads();
-#pragma unroll
-      for (int c = 0; c < C; ++c) {
-        before[c] = op.join(entries[c * warps + warp], before[c]);
-        if constexpr (Op::kProducts) behind[c] = op.times(products[c * warps + warp], behind[c]);
-      }
+      before = op.join(entries[warp], before);
+      if constexpr (Op::kProducts) behind = op.times(products[warp], behind);
       if (!chained) __syncthreads();
     }
-#pragma unroll
-    for (int c = 0; c < C; ++c) finish<Op, V, kWhole>(p, op, piece[c], at, begin + offset(c), there(c), before[c], Op::kProducts ? behind[Op::kProducts ? c : 0] : 1);
+    __syncwarp();
+    finish(op, io, before, behind);
   }
 }
 
@@ -320,18 +477,20 @@ template <class Op> __global__ void __launch_bounds__(kColumns * kDown, 1) colum
     int64_t at[5];
     p.lines.offsets(line, at);
     State carry = op.identity();
-    if (p.stage == ScanPhase::segments) carry = get_state<State>(p.totals + line * segments + segment);
-    typename Op::template Piece<P> piece, next;
-    const auto there = [&](int64_t i) { return live && i < end ? end - i < P ? int(end - i) : P : 0; };
-    op.template load<P, false>(next, at, begin + y * P, there(begin + y * P));
+    if (p.stage == ScanPhase::segments) carry = posted<State>(p.totals + 1 + line * segments + segment);
+    ColumnIo<Op, P> next{op, at, begin + y * P, live ? end : 0};
+    op.load(next);
     for (int64_t from = begin; from < end; from += kTile) {
-      const int64_t i = from + y * P;
-      piece = next;
-      if (from + kTile < end) op.template load<P, false>(next, at, i + kTile, there(i + kTile));
+      const ColumnIo<Op, P> now = next;
+      next.first += kTile;
+      if (from + kTile < end) op.load(next);
       double after = 1;
       __syncthreads();
-      shared[y * kColumns + x] = total_of<Op, P>(op, piece, i);
-      if constexpr (Op::kProducts) shared_products[y * kColumns + x] = factors_of<Op, P>(op, piece);
+      shared[y * kColumns + x] = total_of(op, now);
+      if constexpr (Op::kProducts) {
+        double unused[1];
+        shared_products[y * kColumns + x] = factors_of(op, now, 1, unused);
+      }
       __syncthreads();
       State total = op.identity(), before = total;
 #pragma unroll 4
@@ -343,10 +502,10 @@ template <class Op> __global__ void __launch_bounds__(kColumns * kDown, 1) colum
         after = p.products[line * p.tiles + from / kTile];
         for (int w = kDown - 1; w > y; --w) after = op.times(after, shared_products[w * kColumns + x]);
       }
-      if (p.stage != ScanPhase::totals) finish<Op, P, false>(p, op, piece, at, i, there(i), op.join(carry, before), after);
+      if (p.stage != ScanPhase::totals) finish(op, now, op.join(carry, before), after);
       carry = op.join(carry, total);
     }
-    if (p.stage == ScanPhase::totals && live && y == 0) put_state(p.totals + line * segments + segment, carry);
+    if (p.stage == ScanPhase::totals && live && y == 0) post(p.totals + 1 + line * segments + segment, carry);
   }
 }
 // A warp a line: the totals of its segments become what comes before each.
@@ -359,10 +518,10 @@ template <class Op> __global__ void __launch_bounds__(32, 1) carries_kernel(cons
     State carry = op.identity();
     for (int64_t first = 0; first < segments; first += 32) {
       const int64_t c = first + threadIdx.x;
-      ScanCudaState* const to = p.totals + line * segments + (c < segments ? c : 0);
+      ScanCudaState* const to = p.totals + 1 + line * segments + (c < segments ? c : 0);
       State upto, before;
-      scan_lanes(c < segments ? get_state<State>(to) : op.identity(), 32, op.identity(), join, upto, before);
-      if (c < segments) put_state(to, op.join(carry, before));
+      scan_lanes(c < segments ? posted<State>(to) : op.identity(), 32, op.identity(), join, upto, before);
+      if (c < segments) post(to, op.join(carry, before));
       carry = op.join(carry, of_lane(upto, 31));
     }
   }
@@ -376,18 +535,18 @@ inline int team_for(int64_t chunks) {
 template <class Op> int launch_scan(const ScanCuda& given, void* stream) {
   ScanCuda p = given;
   if (!p.columns && p.tiles > 1) {
-    const int64_t flags = 1 + p.lines.units * (p.tiles + device::ceil_div(p.tiles, kScanGroup));
-    if (const cudaError_t e = cudaMemsetAsync(p.flags, 0, size_t(flags) * 4, static_cast<cudaStream_t>(stream))) return int(e);
+    const int64_t states = 1 + p.lines.units * (p.tiles + device::ceil_div(p.tiles, kScanGroup));
+    if (const cudaError_t e = cudaMemsetAsync(p.totals, 0, size_t(states) * sizeof(ScanCudaState), static_cast<cudaStream_t>(stream))) return int(e);
   }
   if (p.columns) {
     const int64_t segments = p.stage == ScanPhase::tiles ? 1 : device::ceil_div(p.n, kScanSegment);
     return device::launch(columns_kernel<Op>, device::blocks_for(device::ceil_div(p.lines.units, kColumns) * segments, 1), dim3(kColumns, kDown), 0, stream, p);
   }
   const int64_t chunks = device::ceil_div(p.n, Op::kEach);
-  const bool one = p.whole && chunks <= 32;
-  p.team = one ? team_for(chunks) : chunks <= 32 ? 32 : team_for(device::ceil_div(chunks, Op::kRounds) < 32 ? 32 : device::ceil_div(chunks, Op::kRounds));
+  const bool one = chunks <= 32;
+  p.team = one ? team_for(chunks) : team_for(std::max<int64_t>(32, device::ceil_div(chunks, Op::kRounds)));
   const int block = p.team > kThreads ? p.team : kThreads;
-  const auto kernel = one ? rows_kernel<Op, 1, true> : p.whole ? rows_kernel<Op, Op::kRounds, true> : rows_kernel<Op, Op::kRounds, false>;
+  const auto kernel = one ? (p.whole ? rows_kernel<Op, 1, true> : rows_kernel<Op, 1, false>) : p.whole ? rows_kernel<Op, Op::kRounds, true> : rows_kernel<Op, Op::kRounds, false>;
   return device::launch(kernel, device::blocks_for(p.tiles > 1 ? p.lines.units * p.tiles : device::ceil_div(p.lines.units, block / p.team), 1), dim3(unsigned(block)), 0, stream, p);
 }
 template <class Op> int launch_carries(const ScanCuda& p, void* stream) { return device::launch(carries_kernel<Op>, device::blocks_for(p.lines.units, 1), dim3(32), 0, stream, p); }

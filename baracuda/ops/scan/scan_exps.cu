@@ -15,16 +15,17 @@ template <class T> struct LogSumExp {
   using L = scan::LogSum<Acc<T>>;
   using V = Pack<Acc<T>, 1>;
   using State = typename L::State;
-  template <int N> struct Piece { Chunk<T, N> x; };
-  static constexpr int kEach = 16 / int(sizeof(T)), kRounds = 4, kDownEach = kColumnElements, kBlocks = 1;
+  template <int N> struct Piece { T x[N]; };
+  static constexpr int kIn = 1, kEach = 16 / int(sizeof(T)), kRounds = 8, kDownEach = sizeof(T) == 2 ? 4 : kColumnElements, kBlocks = 2;
   static constexpr bool kIndexed = false, kProducts = false, kIntegers = false;
   const ScanCuda& p;
-  template <int N, bool kWhole> __device__ void load(Piece<N>& piece, const int64_t (&at)[5], int64_t i, int m) const { read<T, N, kWhole>(p, 0, at[0], i, m, false, T{}, piece.x); }
+  template <class Io> __device__ void load(Io& io) const { io.read(0, false, T{}); }
+  template <class Io, class P> __device__ void view(const Io& io, int c, P& piece) const { io.view(0, c, piece.x); }
   __device__ State identity() const { return L::identity(); }
   static __device__ bool usable(const State& s) { return L::tame(s.most) || s.most == -kInf; }  // none is as good as tame
   __device__ State join(const State& a, const State& b) const { return usable(a) && usable(b) ? L::join_in_range(a, b) : join_wild<L>(a, b); }
   template <int N> __device__ State own(const Piece<N>& piece, int k, int64_t) const {
-    const V x = value(piece.x.lane[k]), power = L::power(x);
+    const V x = value(piece.x[k]), power = L::power(x);
     const double sum = L::tame(double(x.v)) ? double(scan::exp_over(x, power + kMagic<V>, V(-kInf)).v) : double(x != V(-kInf));
     return {sum, double(x.v), double(power.v)};
   }

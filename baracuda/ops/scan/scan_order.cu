@@ -21,11 +21,12 @@ template <class T, bool kIndexed_> struct Extremum {
   using Out = T;
   using A = Acc<T>;
   using State = Extreme<A, kIndexed_>;
-  template <int N> struct Piece { Chunk<T, N> x; };
-  static constexpr int kEach = 16 / int(sizeof(T)), kRounds = 4, kDownEach = kColumnElements, kBlocks = kIndexed_ || sizeof(A) == 8 ? 1 : 2;
+  template <int N> struct Piece { T x[N]; };
+  static constexpr int kIn = 1, kEach = 16 / int(sizeof(T)), kRounds = 8, kDownEach = kColumnElements, kBlocks = 2;
   static constexpr bool kIndexed = kIndexed_, kProducts = false, kIntegers = false;
   const ScanCuda& p;
-  template <int N, bool kWhole> __device__ void load(Piece<N>& piece, const int64_t (&at)[5], int64_t i, int m) const { read<T, N, kWhole>(p, 0, at[0], i, m, false, T{}, piece.x); }
+  template <class Io> __device__ void load(Io& io) const { io.read(0, false, T{}); }
+  template <class Io, class P> __device__ void view(const Io& io, int c, P& piece) const { io.view(0, c, piece.x); }
   static __device__ State made(A v, int64_t i) {
     if constexpr (kIndexed) return {v, int32_t(uint64_t(i)), int32_t(uint64_t(i) >> 32)};
     else return {v};
@@ -38,7 +39,7 @@ template <class T, bool kIndexed_> struct Extremum {
     }
     return takes_over(p, a.v, b.v) ? b : a;
   }
-  template <int N> __device__ State own(const Piece<N>& piece, int k, int64_t i) const { return made(value(piece.x.lane[k]).v, i); }
+  template <int N> __device__ State own(const Piece<N>& piece, int k, int64_t i) const { return made(value(piece.x[k]).v, i); }
   template <int N> __device__ T step(State& s, const Piece<N>& piece, int k, int64_t i, int64_t& place) const {
     const State before = s;
     s = join(s, own(piece, k, i));
@@ -54,7 +55,7 @@ template <Whole kind> struct Integers {  // any integer or bool, as 64 bits
   using Out = int64_t;
   struct State { int64_t v, at; };
   template <int N> struct Piece { int64_t x[N]; };
-  static constexpr int kEach = 4, kRounds = 2, kDownEach = kColumnElements, kBlocks = 1;
+  static constexpr int kIn = 1, kEach = 2, kRounds = 4, kDownEach = kColumnElements, kBlocks = 2;
   static constexpr bool kIndexed = kind == Whole::extremum, kProducts = false, kIntegers = true;
   const ScanCuda& p;
   __device__ int64_t read_one(int64_t at) const {
@@ -78,10 +79,8 @@ template <Whole kind> struct Integers {  // any integer or bool, as 64 bits
       default: static_cast<int64_t*>(p.out)[at] = v;
     }
   }
-  template <int N, bool kWhole> __device__ void load(Piece<N>& piece, const int64_t (&at)[5], int64_t i, int m) const {
-#pragma unroll
-    for (int k = 0; k < N; ++k) piece.x[k] = k < m ? read_one(at[0] + (i + k) * p.step[0]) : 0;
-  }
+  template <class Io> __device__ void load(Io& io) const { io.read(0, false, 0); }
+  template <class Io, class P> __device__ void view(const Io& io, int c, P& piece) const { io.view(0, c, piece.x); }
   __device__ State identity() const { return {kind == Whole::product, -1}; }
   __device__ State join(State a, State b) const {
     if constexpr (kind == Whole::sum) return {int64_t(uint64_t(a.v) + uint64_t(b.v)), 0};
