@@ -1,5 +1,4 @@
 #include "baracuda/ops/random/dropout.hpp"
-#include <cstring>
 #include "baracuda/ops/copy/copy_elements.hpp"
 #include "baracuda/ops/random/random_detail.hpp"
 #include "baracuda/ops/random/random_words.hpp"
@@ -53,22 +52,24 @@ Status run_bernoulli(const Launch<Bernoulli>& l) {
   const auto& d = l.desc;
   const Bytes16 one = bits_of(d.dtype, 1);
   const bool tensor = !l.args.probabilities.absent();
-  const size_t size = byte_size(d.dtype);
   const uint64_t below = threshold(d.p);
-  auto put = [&](void* y, int64_t i, bool is_one) {
-    if (is_one) std::memcpy(static_cast<char*>(y) + size_t(i) * size, &one, size);
-    else std::memset(static_cast<char*>(y) + size_t(i) * size, 0, size);
-  };
+  const bool always = below >> 32;
+  const uint32_t bound = uint32_t(below);  // of the words
   const MapOperand out = MapOperand::of(l.args.y);
-  if (tensor)
-    for_words(d.shape, {MapOperand::of(l.args.probabilities)}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) {
-      const float* p = static_cast<const float*>(at[0]);
-      for (int64_t i = 0; i < n; ++i) put(at[1], i, random::below(w[i], p[i]));
-    });
-  else
-    for_words(d.shape, {}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) {
-      for (int64_t i = 0; i < n; ++i) put(at[0], i, w[i] < below);
-    });
+  with_element(d.dtype, [&]<class T>(T) {
+    if constexpr (!std::is_integral_v<T>) return;  // of 16 bytes: no dtype that is drawn
+    else if (tensor)
+      for_words(d.shape, {MapOperand::of(l.args.probabilities)}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) {
+        const float* p = static_cast<const float*>(at[0]);
+        T* const y = static_cast<T*>(at[1]);
+        for (int64_t i = 0; i < n; ++i) y[i] = T(T(0) - T(random::below(w[i], p[i]))) & T(one.a);
+      });
+    else
+      for_words(d.shape, {}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) {
+        T* const y = static_cast<T*>(at[0]);
+        for (int64_t i = 0; i < n; ++i) y[i] = T(T(0) - T((w[i] < bound) | always)) & T(one.a);
+      });
+  });
   return {};
 }
 

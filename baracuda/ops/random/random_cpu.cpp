@@ -94,7 +94,7 @@ template <class Group, class T> void generate(const RandomNumbers& p) {
 }
 // N blocks as 4 N words in the order of elements.
 void words(uint64_t seed, uint64_t first, uint32_t* out, int64_t n) {
-  alignas(64) uint32_t column[4][N];
+  alignas(64) uint32_t column[4][N], all[4 * N];
   for (int64_t done = 0; done < n;) {
     const uint64_t element = first + uint64_t(done), until_wrap = 0 - element;
     const int skip = int(element % 4);
@@ -102,7 +102,10 @@ void words(uint64_t seed, uint64_t first, uint32_t* out, int64_t n) {
     if (until_wrap != 0 && until_wrap < uint64_t(m)) m = int(until_wrap);
     const PhiloxBlock<N> b = philox_blocks<N>(element / 4, seed);
     for (int k = 0; k < 4; ++k) __builtin_memcpy(column[k], &b.word[k], sizeof column[k]);
-    for (int j = 0; j < m; ++j) out[done + j] = column[(skip + j) % 4][(skip + j) / 4];
+    uint32_t* const to = m == 4 * N ? out + done : all;
+    for (int j = 0; j < N; ++j)
+      for (int k = 0; k < 4; ++k) to[4 * j + k] = column[k][j];
+    if (m != 4 * N) for (int j = 0; j < m; ++j) out[done + j] = all[skip + j];
     done += m;
   }
 }
