@@ -99,7 +99,10 @@ __device__ __forceinline__ void load_lanes(const Map<F>& m, const int64_t (&at)[
         const A one = Lane<A>::of(*p);
 #pragma unroll
         for (int j = 0; j < V; ++j) v[j][k] = one;
-      } else spread_lanes(*reinterpret_cast<const Vector<E, V>*>(p), k, v);
+      } else {
+        const Vector<E, V> e = *reinterpret_cast<const Vector<E, V>*>(p);  // one load
+        spread_lanes(e, k, v);
+      }
     } else {
 #pragma unroll
       for (int j = 0; j < V; ++j) v[j][k] = Lane<A>::zero();
@@ -239,8 +242,47 @@ template <int V, class F, class T, class O, class A> __device__ __forceinline__ 
   store_words<V, G, F, T, O, A>(m, at, one, count, y);
 }
 
+// Halves in brief values, where all is flat: formulas take so long that one unit in flight a thread is not enough, so it loads two.
+template <class A> inline constexpr bool kTwoAtOnce = std::is_same_v<A, Pack<brief, 1>>;
+template <int V, class F, class T, class A> __device__ __forceinline__ void two_units(const Map<F>& m) {
+  const int64_t units = m.walk.units;
+  for (int64_t i = int64_t(blockIdx.x) * (2 * kBlock) + threadIdx.x; i < units; i += int64_t(gridDim.x) * (2 * kBlock)) {
+    Vector<T, V> x[2][F::in];
+    const int n = i + kBlock < units ? 2 : 1;
+#pragma unroll
+    for (int u = 0; u < 2; ++u)
+#pragma unroll
+      for (int k = 0; k < F::in; ++k)
+        if (u < n && reads(m, k)) x[u][k] = reinterpret_cast<const Vector<T, V>*>(m.x[k])[i + u * kBlock];
+        else x[u][k] = {};
+#pragma unroll 1
+    for (int u = 0; u < n; ++u) {
+      A v[V][F::in], r[V][F::out];
+#pragma unroll
+      for (int k = 0; k < F::in; ++k) spread_lanes(x[0][k], k, v), x[0][k] = x[1][k];
+#pragma unroll
+      for (int j = 0; j < V; ++j) m.f(v[j], r[j]);
+#pragma unroll
+      for (int k = 0; k < F::out; ++k) {
+        if (!m.y[k]) continue;
+        Vector<T, V> e;
+#pragma unroll
+        for (int j = 0; j < V; ++j) e.lane[j] = Lane<A>::template as<T>(r[j][k]);
+        reinterpret_cast<Vector<T, V>*>(m.y[k])[i + u * kBlock] = e;
+      }
+    }
+  }
+  if (blockIdx.x == 0 && threadIdx.x < m.walk.rest) {
+    int64_t at[F::in + F::out];
+    m.walk.offsets(units + threadIdx.x, at);
+    unit<1, F, T, T, A>(m, at, 1);
+  }
+}
+
 template <class F, class T, class O, class A> __global__ void __launch_bounds__(kBlock) map_kernel(const __grid_constant__ Map<F> m) {
   constexpr int V = kLanesOf<F, T, O>;
+  if constexpr (kTwoAtOnce<A>)
+    if (m.walk.flat) return two_units<V, F, T, A>(m);
   const int64_t all = m.walk.threads();
   for (int64_t i = int64_t(blockIdx.x) * kBlock + threadIdx.x; i < all; i += int64_t(gridDim.x) * kBlock) {
     int64_t at[F::in + F::out];
@@ -277,7 +319,8 @@ template <class F, class T, class O = T, class A = Pack<Acc<T>, 1>> int map(cons
   if (order < 0) return 0;
   m.walk = device::walk<K>(shape, all, order, kLanesOf<F, T, O>, true);
   if (m.walk.threads() == 0) return 0;
-  return device::launch(map_kernel<F, T, O, A>, device::blocks_for(m.walk.threads(), kBlock), kBlock, 0, stream, m);
+  const int64_t each = kTwoAtOnce<A> && m.walk.flat ? 2 * kBlock : kBlock;
+  return device::launch(map_kernel<F, T, O, A>, device::blocks_for(m.walk.threads(), each), kBlock, 0, stream, m);
 }
 
 }  // namespace device_map
