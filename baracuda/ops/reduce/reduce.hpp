@@ -98,8 +98,8 @@ constexpr ReduceSaved reduce_saved(ReduceKind kind, ReduceTies ties = ReduceTies
 //   norm1 dy sign(x)   norm_inf, norm_neg_inf dy sign(x) where |x| == y, in equal parts   norm0 0
 //   norm_p dy sign(x) (|x| / y)^(p - 1), 0 for x = 0 and for y = 0   nansum dy, nanmean dy / (count of numbers); 0 at NaN
 //   var dy 2 (x - mean) / (n - correction)   std dy (x - mean) / (y (n - correction)), 0 for y = 0; NaN for n <= correction
-// NaN shares max and min as equals do. The product never divides: zeros are exact, and mantissas and exponents are kept apart in f64, so that
-// only the result can leave the range. Second derivatives are not offered. y as saved: a half keeps 8 or 11 bits of it; ask for
+// NaN shares max and min as equals do. The product of the others: zeros are exact, and mantissas and exponents are kept apart in f64, so that
+// only the result can leave the range; the CPU never divides, CUDA divides mantissas. Second derivatives are not offered. y as saved: a half keeps 8 or 11 bits of it; ask for
 // out_dtype f32 where that matters. mean may be left out: it is computed again, in f64. Workspace: up to four numbers a row and what the
 // forward needs; prod: states of chunks and, down columns, 32 rows of a chunk for each thread. Guarantee: as reduce.
 struct ReduceBackward {

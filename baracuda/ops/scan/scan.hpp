@@ -14,6 +14,7 @@
 // f64; cummax and cummin are exact. The order is a tree of the axis' length alone (groups of 8 in order where sums are kept in f64,
 // else of 8 or 16 by Sklansky's network; groups of a block of 1024 in order, blocks in order), the same for rows and columns and
 // any number of threads. Workspace: only where there are fewer lanes than 1024 per thread; carries of blocks.
+// CUDA has orders of its own, one for rows and one for columns, and other workspace: see scan.md.
 // Guarantee: deterministic, batch invariant, same bits for any instruction set.
 #include <span>
 #include "baracuda/core/plan.hpp"
