@@ -1,8 +1,7 @@
 #include "baracuda/ops/elementwise/elementwise_cuda.hpp"
-#include <algorithm>
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
-#include "baracuda/ops/elementwise/broadcast_sum.hpp"
+#include "baracuda/ops/elementwise/broadcast_sum_cuda.hpp"
 #include "baracuda/ops/elementwise/complex_kinds.hpp"
 #include "baracuda/ops/elementwise/elementwise_problem.hpp"
 #include "baracuda/ops/elementwise/functor_math.hpp"
@@ -61,34 +60,20 @@ template <class Op> Status run_forward(const Launch<Op>& l) {
   return device::queue(l.stream, Op::name, [&] { return cuda_entry(l.desc.kind, p.dtype).forward[p.dtype](map, l.stream.handle); });
 }
 
-device::SumShape sum_shape(const BroadcastAxes& a) { return {a.last ? a.kept / a.last : 0, a.summed, a.last}; }
 template <class D> void carve_sums(const D& d, const Problem& p, Carver& c, double* (&partial)[3]) {
   constexpr std::string_view names[] = {"da partial sums", "db partial sums", "dc partial sums"};
   const ElementwiseSumLaunch& sum = cuda_entry(d.kind, p.dtype).sum[p.dtype];
   for (int k = 0; k < p.operands; ++k)
-    if (is_sum(p, k) && p.operand_dtype[k] == p.dtype) partial[k] = c.take<double>(names[k], device::sum_partials(sum_shape(broadcast_axes(p.shape, p.operand[k])), sum.lanes, sum.parts));
+    if (is_sum(p, k) && p.operand_dtype[k] == p.dtype) partial[k] = c.take<double>(names[k], broadcast_partials_cuda(p.shape, p.operand[k], sum.lanes, sum.parts));
 }
 template <class D> void carve_backward(const D& d, const void*, Carver& c) {
   double* partial[3];
   carve_sums(d, problem(d), c, partial);
 }
-int queue_sum(const Problem& p, const ElementwiseCudaEntry& e, const Operand* in, int which, const TensorView& target, double* partial, void* stream) {
-  const BroadcastAxes a = broadcast_axes(p.shape, target.shape);
-  Operand x[5];
-  device::SumOperands sum{{}, {}, sum_shape(a), x, {target.data, int(byte_size(target.dtype)), {}}, which, partial, 0, 0};
-  for (int k = 0; k < p.operands + 2; ++k) x[k] = {in[k].data, in[k].bytes, {}};
-  for (int i = 0; i < a.rank; ++i) {
-    sum.axes.push_back(p.shape[a.order[i]]);
-    const bool kept = std::find(a.kept_axes, a.kept_axes + a.kept_rank, a.order[i]) != a.kept_axes + a.kept_rank;
-    if (!kept && sum.summed_axes++ == 0) sum.first_summed = i;
-    for (int k = 0; k < p.operands + 2; ++k) x[k].strides.push_back(in[k].data ? in[k].strides[a.order[i]] : 0);
-  }
-  const int lead = p.shape.rank - target.shape.rank;
-  for (int i = 0; i < a.kept_rank; ++i) {
-    sum.kept.push_back(p.shape[a.kept_axes[i]]);
-    sum.target.strides.push_back(a.kept_axes[i] < lead ? 0 : target.strides[a.kept_axes[i] - lead]);
-  }
-  return e.sum[p.dtype].run({sum, p.parameters}, stream);
+// dy, operands and y are n of `in`.
+template <int n> int queue_sum(const Problem& p, const ElementwiseCudaEntry& e, const Operand* in, int which, const TensorView& target, double* partial, void* stream) {
+  const BroadcastSumCuda<n> b(p.shape, in, which, target, partial);
+  return e.sum[p.dtype].run({b.sum, p.parameters}, stream);
 }
 template <class Op> Status run_backward(const Launch<Op>& l) {
   const Problem p = problem(l.desc);
@@ -108,7 +93,7 @@ template <class Op> Status run_backward(const Launch<Op>& l) {
       const TensorView& d = *out[size_t(k)];
       if (d.absent()) continue;
       if (!is_sum(p, k)) all[2 + n + k] = operand(d, p.shape);  // axes of extent 1 may be missing
-      else if (const int error = queue_sum(p, e, all, k, d, partial[k], l.stream.handle)) return error;
+      else if (const int error = (n == 1 ? queue_sum<3> : n == 2 ? queue_sum<4> : queue_sum<5>)(p, e, all, k, d, partial[k], l.stream.handle)) return error;
     }
     return e.backward[p.dtype]({p.shape, all, p.parameters}, l.stream.handle);
   });
