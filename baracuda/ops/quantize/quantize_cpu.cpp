@@ -33,9 +33,8 @@ template <class V> BARACUDA_HD V load_code(const char* p, int flip) {  // flip: 
     return V::of(__builtin_convertvector(i, Raw<typename V::Scalar, V::kWidth>));
   }
 }
-// The low byte of an integer, which x + magic holds in its last bits.
 template <class V> BARACUDA_HD void store_code(char* p, V code) {
-  const auto b = bits(code + kMagic<V>);
+  const auto b = quantize::code_bits(code);
   if constexpr (V::kWidth == 1) *p = char(uint8_t(b));
 #if BARACUDA_VECTOR_BYTES == 64
   else if constexpr (V::kF32) _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(__m512i(b)));
@@ -50,15 +49,8 @@ template <class V> BARACUDA_HD void store_code(char* p, V code) {
   }
 #endif
 }
-template <class V> struct Codes {
-  V z, lo, hi;
-  BARACUDA_HD Codes(const double* parameters, V zero_point) {
-    z = clamp(zero_point, parameters[0], parameters[1]);
-    lo = V(parameters[0]) - z, hi = V(parameters[1]) - z;
-  }
-};
 template <class V> BARACUDA_HD V code_steps(const double* parameters, const char* code, V zero_point) {
-  return load_code<V>(code, parameters[2] != 0 ? 128 : 0) - Codes<V>(parameters, zero_point).z;
+  return load_code<V>(code, parameters[2] != 0 ? 128 : 0) - quantize::Codes<V>(parameters, zero_point).z;
 }
 
 // f(inputs, outputs) for the next N elements; what does not fill a vector goes through a buffer. `size`: bytes of an element.
@@ -93,7 +85,7 @@ template <class T> BARACUDA_HD void set(char* p, V<T> v, bool past) {
 template <class T> struct QuantizeOf {
   static constexpr int in = 1, out = 1, size[] = {sizeof(T), 1};
   BARACUDA_HD static void run(const char* const* x, V<T> s, V<T> z, char* const* y, const double* parameters, bool) {
-    const Codes<V<T>> c(parameters, z);
+    const quantize::Codes<V<T>> c(parameters, z);
     store_code(y[0], quantize::steps(get<T>(x[0]), s, c.lo, c.hi) + c.z);
   }
 };
@@ -106,14 +98,14 @@ template <class T> struct DequantizeOf {
 template <class T> struct FakeOf {
   static constexpr int in = 1, out = 1, size[] = {sizeof(T), sizeof(T)};
   BARACUDA_HD static void run(const char* const* x, V<T> s, V<T> z, char* const* y, const double* parameters, bool past) {
-    const Codes<V<T>> c(parameters, z);
+    const quantize::Codes<V<T>> c(parameters, z);
     set<T>(y[0], quantize::dequantized(quantize::steps(get<T>(x[0]), s, c.lo, c.hi), s), past);
   }
 };
 template <class T, bool kFake> struct ThroughOf {
   static constexpr int in = 2, out = 1, size[] = {sizeof(T), sizeof(T), sizeof(T)};
   BARACUDA_HD static void run(const char* const* x, V<T> s, V<T> z, char* const* y, const double* parameters, bool past) {
-    const Codes<V<T>> c(parameters, z);
+    const quantize::Codes<V<T>> c(parameters, z);
     const auto p = quantize::place(get<T>(x[1]), s, c.lo, c.hi);
     set<T>(y[0], kFake ? quantize::fake_dx(get<T>(x[0]), p) : quantize::quantize_dx(get<T>(x[0]), s, p), past);
   }
@@ -127,7 +119,7 @@ template <class T> struct DequantizeBackwardOf {
 template <class T, bool kFake> struct TermsOf {
   static constexpr int in = 2, out = 2, size[] = {sizeof(T), sizeof(T), sizeof(Acc<T>), sizeof(Acc<T>)};
   BARACUDA_HD static void run(const char* const* x, V<T> s, V<T> z, char* const* y, const double* parameters, bool) {
-    const Codes<V<T>> c(parameters, z);
+    const quantize::Codes<V<T>> c(parameters, z);
     const V<T> dy = get<T>(x[0]);
     const auto p = quantize::place(get<T>(x[1]), s, c.lo, c.hi);
     set<Acc<T>>(y[0], kFake ? quantize::fake_dscale(dy, p) : quantize::quantize_dscale(dy, s, p));

@@ -12,6 +12,11 @@ DType scale_dtype(const QuantizeDescriptor& d);
 Shape scale_shape(const QuantizeDescriptor& d);
 int64_t least_code(const QuantizeDescriptor& d);
 int64_t greatest_code(const QuantizeDescriptor& d);
+// Zero point of absmax: the middle code, the upper one of two.
+inline int64_t middle_code(const QuantizeDescriptor& d) { return (least_code(d) + greatest_code(d) + 1) >> 1; }
+inline QuantizeDescriptor as_static(const QuantizeDynamicDescriptor& d) {
+  return {d.dtype, d.shape, d.qdtype, d.by, d.axis, d.group_size, {}, 0, d.qmin, d.qmax};
+}
 Status expect_scales(std::string_view op, std::string_view arg, const TensorView& v, DType dtype, const QuantizeDescriptor& d);
 
 // The shape that everything is a map over: by group, the last axis is split in two. Views become views of that rank; scales

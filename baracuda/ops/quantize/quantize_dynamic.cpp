@@ -1,35 +1,18 @@
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include "baracuda/host/row_walk.hpp"
 #include "baracuda/ops/quantize/quantize_cpu.hpp"
 #include "baracuda/ops/quantize/quantize_detail.hpp"
+#include "baracuda/ops/quantize/quantize_math.hpp"
 
 namespace baracuda {
 namespace {
 
 using namespace quantize_detail;
 
-// Zero point of absmax: the middle code, the upper one of two.
-int64_t middle(const QuantizeDescriptor& d) { return (least_code(d) + greatest_code(d) + 1) >> 1; }
-QuantizeDescriptor as_static(const QuantizeDynamicDescriptor& d) {
-  return {d.dtype, d.shape, d.qdtype, d.by, d.axis, d.group_size, {}, 0, d.qmin, d.qmax};
-}
 bool has_rows(const QuantizeDynamicDescriptor& d) { return d.by == QuantizeBy::token || d.by == QuantizeBy::group; }
 // How many scales a range in progress holds: channels share rows.
 int64_t ranges_at_once(const QuantizeDescriptor& d) { return d.by == QuantizeBy::channel ? scale_shape(d)[0] : 1; }
-
-// A: the computing type. lo > hi: no finite element.
-template <class A> void make_scale(const QuantizeDescriptor& d, QuantizeRange range, A lo, A hi, A& scale, int32_t& zero_point) {
-  const double least = double(least_code(d)), greatest = double(greatest_code(d));
-  const double low = lo <= hi ? std::min(double(lo), 0.0) : 0, high = lo <= hi ? std::max(double(hi), 0.0) : 0;
-  const bool symmetric = range == QuantizeRange::absmax;
-  const double divisor = symmetric ? greatest - double(middle(d)) : greatest - least;
-  const double extent = symmetric ? std::max(-low, high) : high - low;
-  const double s = std::isinf(extent) ? high / divisor - low / divisor : extent / divisor;  // high - low may be beyond f64
-  scale = extent == 0 ? A(1) : std::max(A(s), std::numeric_limits<A>::min());
-  zero_point = int32_t(symmetric ? double(middle(d)) : std::clamp(least - std::nearbyint(low / double(scale)), least, greatest));
-}
 
 template <class A> struct Dynamic {
   const Launch<QuantizeDynamic>& l;
@@ -40,7 +23,7 @@ template <class A> struct Dynamic {
 
   void set(const TensorView& scale, int64_t scale_at, const TensorView& zero, int64_t zero_at, A low, A high) const {
     int32_t z;
-    make_scale(d, range, low, high, scale.as<A>()[scale_at], z);
+    quantize::make_scale(range == QuantizeRange::absmax, double(least_code(d)), double(greatest_code(d)), double(middle_code(d)), low, high, scale.as<A>()[scale_at], z);
     if (!zero.absent()) zero.as<int32_t>()[zero_at] = z;
   }
   void codes(const Shape& shape, const MapOperand& x, const MapOperand& scale, const MapOperand& zero, const MapOperand& y) const {
@@ -129,7 +112,7 @@ template <class A> struct Dynamic {
 template <class A> Dynamic<A> take(const Launch<QuantizeDynamic>& l) {
   Carver c = l.carver();
   QuantizeDescriptor d = as_static(l.desc);
-  d.zero_point = middle(d);
+  d.zero_point = middle_code(d);
   const int64_t count = ranges_at_once(d) * l.threads;
   A* lo = c.take<A>("least elements", count);
   A* hi = c.take<A>("greatest elements", count);
@@ -156,7 +139,7 @@ Status QuantizeDynamic::validate(const Descriptor& d) {
   const QuantizeDescriptor s = as_static(d);
   BARACUDA_TRY(validate_layout(name, s));
   if (!valid_enum(d.range)) return invalid(name, text("range ", int(d.range), " is not a kind of range"));
-  if (d.range == QuantizeRange::absmax && greatest_code(s) <= middle(s))
+  if (d.range == QuantizeRange::absmax && greatest_code(s) <= middle_code(s))
     return invalid(name, text("absmax needs a code above the middle one, [", least_code(s), ", ", greatest_code(s), "] has none"));
   return {};
 }

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <limits>
 #include "baracuda/host/row_walk.hpp"
-#include "baracuda/math/half.hpp"
 #include "baracuda/ops/elementwise/map.hpp"
+#include "baracuda/ops/quantize/quantize_packed_math.hpp"
 
 namespace baracuda {
 namespace {
+
+using namespace quantize_packed;
 
 struct FormatFacts {
   int64_t block;
@@ -19,53 +21,17 @@ struct FormatFacts {
 constexpr FormatFacts kFormats[] = {{64, false, true, DType::f32}, {32, true, false, DType::u8}, {16, true, false, DType::f8_e4m3fn}, {128, false, false, DType::f32}};
 const FormatFacts& facts(const QuantizePackedDescriptor& d) { return kFormats[int(d.format)]; }
 
-constexpr float kNormal[16] = {-1.0f, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f, -0.18477343022823334f,
-                               -0.09105003625154495f, 0.0f, 0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
-                               0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1.0f};
-constexpr float kE2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-constexpr int kNormalZero = 7, kIntZero = 8;
-
 // --- scales
-double scale_of(const QuantizePackedDescriptor& d, const TensorView& scale, int64_t at) {
+float scale_of(const QuantizePackedDescriptor& d, const TensorView& scale, int64_t at) {
   switch (d.format) {
-    case PackedFormat::mxfp4: return scale.as<uint8_t>()[at] == 255 ? NAN : std::ldexp(1.0, scale.as<uint8_t>()[at] - 127);
+    case PackedFormat::mxfp4: return power_of(scale.as<uint8_t>()[at]);
     case PackedFormat::nvfp4: return to_float(scale.as<f8_e4m3fn>()[at]);
     default: return scale.as<float>()[at];
   }
 }
 double make_scale(const QuantizePackedDescriptor& d, double most, double global, const TensorView& scale, int64_t at) {
-  const auto as_float = [](double v) { return float(std::min(v, double(std::numeric_limits<float>::max()))); };
-  switch (d.format) {
-    case PackedFormat::nf4: return scale.as<float>()[at] = as_float(most);
-    case PackedFormat::int4: return scale.as<float>()[at] = as_float(most / 7);
-    case PackedFormat::nvfp4: {
-      const auto b = from_double<f8_e4m3fn>(global > 0 && std::isfinite(global) ? std::min(most / 6 / global, 448.0) : 0);
-      scale.as<f8_e4m3fn>()[at] = b;
-      return double(to_float(b)) * global;
-    }
-    default: {
-      const int e = most == 0 ? -127 : std::clamp(std::ilogb(most) - 2, -127, 127);
-      scale.as<uint8_t>()[at] = uint8_t(e + 127);
-      return std::ldexp(1.0, e);
-    }
-  }
-}
-
-// --- codes
-int e2m1_code(double v) {
-  const double a = std::fabs(v);
-  return (a > 0.25) + (a >= 0.75) + (a > 1.25) + (a >= 1.75) + (a > 2.5) + (a >= 3.5) + (a > 5) + (std::signbit(v) ? 8 : 0);
-}
-int normal_code(double v) {
-  int code = 0;
-  for (int k = 0; k < 15; ++k) code += v > (double(kNormal[k]) + double(kNormal[k + 1])) / 2;
-  return code;
-}
-// v = x / scale; NaN is the code of 0.
-int code_of(PackedFormat format, double v) {
-  if (v != v) return format == PackedFormat::nf4 ? kNormalZero : format == PackedFormat::int4 ? kIntZero : 0;
-  if (format == PackedFormat::nf4) return normal_code(v);
-  return format == PackedFormat::int4 ? int(std::nearbyint(std::clamp(v, -8.0, 7.0))) + kIntZero : e2m1_code(v);
+  const auto keep = [&]<class S>(const BlockScale<S>& s) { return scale.as<S>()[at] = s.stored, s.value; };
+  return d.format == PackedFormat::mxfp4 ? keep(power_scale(most)) : d.format == PackedFormat::nvfp4 ? keep(e4m3_scale(most, global)) : keep(float_scale(d.format, most));
 }
 
 // f(row offsets, first element, its block) for the blocks of all rows.
@@ -87,7 +53,7 @@ Status run_quantize(const Launch<QuantizePacked>& l) {
   const TensorView &x = l.args.x, &y = l.args.y, &scale = l.args.scale;
   const int64_t size = d.block(), x_step = step_of(x), y_step = step_of(y), scale_step = step_of(scale);
   const double global = l.args.global_scale.absent() ? 1 : double(*l.args.global_scale.as<float>());
-  const bool high_first = facts(d).high_first;
+  const bool high_first = d.high_first();
   const RowWalk<3> walk(outer_axes(d.shape), {&x, &y, &scale});
   visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
     each_block(d, walk, l.threads, [&](const int64_t (&at)[3], int64_t block) {
@@ -98,10 +64,7 @@ Status run_quantize(const Launch<QuantizePacked>& l) {
         most = a > most && a <= std::numeric_limits<double>::max() ? a : most;
       }
       const double s = make_scale(d, most, global, scale, at[2] + block * scale_step);
-      const auto code = [&](int64_t j) {
-        const double v = to_double(from[j * x_step]);
-        return code_of(d.format, s > 0 ? v / s : v == v ? std::copysign(0.0, v) : v);
-      };
+      const auto code = [&](int64_t j) { return code_of(d.format, to_double(from[j * x_step]), s); };
       uint8_t* to = y.as<uint8_t>() + at[1] + block * size / 2 * y_step;
       for (int64_t j = 0; j < size / 2; ++j) {
         const int a = code(2 * j), b = code(2 * j + 1);
@@ -117,17 +80,14 @@ Status run_dequantize(const Launch<DequantizePacked>& l) {
   const TensorView &x = l.args.x, &y = l.args.y, &scale = l.args.scale, &zero = l.args.zero_point;
   const int64_t size = d.block(), x_step = step_of(x), y_step = step_of(y), scale_step = step_of(scale), zero_step = zero.absent() ? 0 : step_of(zero);
   const float global = l.args.global_scale.absent() ? 1 : *l.args.global_scale.as<float>();
-  const int shift = facts(d).high_first ? 4 : 0;  // of a byte's first code
+  const int shift = d.high_first() ? 4 : 0;  // of a byte's first code
   const RowWalk<4> walk(outer_axes(d.shape), {&x, &y, &scale, &zero});
   visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
     each_block(d, walk, l.threads, [&](const int64_t (&at)[4], int64_t block) {
-      const float s = float(scale_of(d, scale, at[2] + block * scale_step));  // exact
+      const float s = scale_of(d, scale, at[2] + block * scale_step);
       const int32_t z = zero.absent() ? kIntZero : zero.as<int32_t>()[at[3] + block * zero_step];
       T table[16];
-      for (int k = 0; k < 16; ++k) {
-        const float v = d.format == PackedFormat::nf4 ? kNormal[k] : d.format == PackedFormat::int4 ? float(int64_t(k) - z) : kE2m1[k];
-        table[k] = from_double<T>(v * s * global);
-      }
+      for (int k = 0; k < 16; ++k) table[k] = from_double<T>(code_value(d.format, k, z) * s * global);
       const uint8_t* from = x.as<uint8_t>() + at[0] + block * size / 2 * x_step;
       T* to = y.as<T>() + at[1] + block * size * y_step;
       for (int64_t j = 0; j < size / 2; ++j) {
@@ -164,6 +124,7 @@ PrecisionGuarantee dequantize_guarantee(const QuantizePackedDescriptor&) { retur
 
 int64_t QuantizePackedDescriptor::block() const { return block_size ? block_size : facts(*this).block; }
 DType QuantizePackedDescriptor::scale_dtype() const { return facts(*this).scale; }
+bool QuantizePackedDescriptor::high_first() const { return facts(*this).high_first; }
 Shape QuantizePackedDescriptor::codes_shape() const {
   Shape s = shape;
   s[s.rank - 1] /= 2;

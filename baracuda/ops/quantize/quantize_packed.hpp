@@ -16,11 +16,9 @@
 // The arithmetic is in f64. Dtypes of values f16 bf16 f32 f64. Workspace: none. Guarantee: deterministic, batch invariant, the same bits everywhere.
 #include <span>
 #include "baracuda/core/plan.hpp"
+#include "baracuda/ops/quantize/quantize_format.hpp"
 
 namespace baracuda {
-
-enum class PackedFormat : uint8_t { nf4, mxfp4, nvfp4, int4 };
-constexpr std::array<std::string_view, 4> enum_names(PackedFormat) { return {"nf4", "mxfp4", "nvfp4", "int4"}; }
 
 struct QuantizePackedDescriptor {
   DType dtype = DType::f32;
@@ -29,6 +27,7 @@ struct QuantizePackedDescriptor {
   int64_t block_size = 0;
   int64_t block() const;        // elements that share a scale
   DType scale_dtype() const;
+  bool high_first() const;      // the first of two codes is the byte's high four bits
   Shape codes_shape() const;    // of a valid descriptor, as the next
   Shape scale_shape() const;
   static constexpr auto fields() {

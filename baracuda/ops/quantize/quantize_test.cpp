@@ -1,6 +1,8 @@
 #include "baracuda/ops/quantize/quantize.hpp"
 #include <cmath>
+#include <limits>
 #include "baracuda/host/isa.hpp"
+#include "baracuda/ops/quantize/quantize_math.hpp"
 #include "baracuda/testing/large.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
@@ -285,6 +287,42 @@ TEST(Quantize, ZeroPointsBeyondTheCodesAreClamped) {
   EXPECT_EQ(quantized(DType::i8, 1, 1000, {0, -1, 5, NAN}), (Values{127, 126, 127, 127}));
   EXPECT_EQ(quantized(DType::u8, 1, -2147483648.0, {0, 3}), (Values{0, 3}));
   EXPECT_EQ(dequantized(DType::u8, 2, 1000, {255, 254}), (Values{0, -2}));
+}
+
+// One division for all that share a scale: the same codes as a division each, ties and the ends of the range included.
+template <class A> void check_divider() {
+  using V = Pack<A, 1>;
+  constexpr double least = std::numeric_limits<A>::denorm_min(), most = std::numeric_limits<A>::max();
+  Source source(7);
+  const auto between = [&](double a, double b) { return a + (b - a) * source.uniform(); };
+  int64_t quotients = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const double exponent = round % 4 ? between(-8, 8) : between(std::log2(least), std::log2(most));
+    const V s = V::of(A(std::clamp(std::exp2(exponent), least, most)));
+    const quantize::Divider<V> over(s);
+    for (int k = 0; k < 20; ++k) {
+      const double near = k % 2 ? std::floor(between(-600, 600)) / 2 : between(-300, 300);
+      A x = A(std::clamp(near * double(s.v), -most, most));
+      if (k % 5 == 0) x = std::nextafter(x, A(k % 2 ? most : -most));
+      if (k == 3) x = A(std::clamp(between(-1, 1) * std::exp2(between(std::log2(least), std::log2(most))), -most, most));
+      const V v = V::of(x), q = over(v);
+      ASSERT_EQ(quantize::steps_at(q, s, V(-128), V(127)).v, quantize::steps(v, s, V(-128), V(127)).v) << double(v.v) << " / " << double(s.v);
+      const double want = double((v / s).v);
+      if (std::fabs(want) < 0x1p-10 || std::fabs(want) > 0x1p19) continue;
+      ASSERT_EQ(double(q.v), want) << double(v.v) << " / " << double(s.v);
+      ++quotients;
+    }
+  }
+  EXPECT_GT(quotients, 300000);
+  for (double s : {least, 1.0, most})
+    for (double x : {kInfinity, -kInfinity, double(NAN), most, -most, 0.0}) {
+      const V v = V::of(A(x)), scale = V::of(A(s));
+      EXPECT_EQ(quantize::steps_at(quantize::Divider<V>(scale)(v), scale, V(-128), V(127)).v, quantize::steps(v, scale, V(-128), V(127)).v) << x << " / " << s;
+    }
+}
+TEST(Quantize, OneDivisionForAScaleGivesTheSameCodes) {
+  check_divider<float>();
+  check_divider<double>();
 }
 
 // --- dynamic

@@ -1,0 +1,172 @@
+// Maps of quantisation. Values and codes are read and written once: the floor is memory bandwidth. Dense rows with one scale each go
+// by teams of threads (device/teams.cuh), which divide once per row; anything else is a map (device/map.cuh).
+#include "baracuda/device/teams.cuh"
+#include "baracuda/ops/quantize/quantize_cuda.hpp"
+#include "baracuda/ops/quantize/quantize_rows.cuh"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+using device_map::Vector;
+using device_rows::kChunk;
+using device_teams::Teams;
+using quantize::load_unit, quantize::store_unit, quantize::Scaled, quantize::V;
+
+template <class V> struct Plain {
+  V s;
+  quantize::Codes<V> c;
+  __device__ __forceinline__ Plain(const double* parameters, V s, V zero_point) : s(s), c(parameters, zero_point) {}
+  __device__ __forceinline__ V over(V x) const { return x / s; }
+};
+
+// --- the arithmetic: elements of the types In to one of Out, given what is known of the scale
+template <class T> struct QuantizeOf {
+  static constexpr int in = 1;
+  using In = T;
+  using Out = uint8_t;
+  template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) { return quantize::steps_at(k.over(x[0]), k.s, k.c.lo, k.c.hi) + k.c.z; }
+};
+template <class T, class Q> struct DequantizeOf {
+  static constexpr int in = 1;
+  using In = Q;
+  using Out = T;
+  template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) { return quantize::dequantized(x[0] - k.c.z, k.s); }
+};
+template <class T> struct FakeOf {
+  static constexpr int in = 1;
+  using In = T;
+  using Out = T;
+  template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) {
+    return quantize::dequantized(quantize::steps_at(k.over(x[0]), k.s, k.c.lo, k.c.hi), k.s);
+  }
+};
+template <class T, bool kFake> struct ThroughOf {  // dy, x
+  static constexpr int in = 2;
+  using In = T;
+  using Out = T;
+  template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) {
+    const auto p = quantize::place_at(k.over(x[1]), k.s, k.c.lo, k.c.hi);
+    return kFake ? quantize::fake_dx(x[0], p) : quantize::quantize_dx(x[0], k.s, p);
+  }
+};
+template <class T> struct DequantizeBackwardOf {
+  static constexpr int in = 1;
+  using In = T;
+  using Out = T;
+  template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) { return quantize::dequantize_dx(x[0], k.s); }
+};
+
+// --- any strides
+template <class F, class T> struct MapOf {
+  static constexpr int in = F::in + 2, out = 1;
+  template <int k> using Stored = std::conditional_t<(k < F::in), typename F::In, std::conditional_t<k == F::in, Acc<T>, std::conditional_t<k == F::in + 1, int32_t, typename F::Out>>>;
+  using A = quantize::Number<Acc<T>>;
+  double parameters[2];
+  V<T> scale, zero_point;
+  bool has_scale, has_zero;
+  static constexpr bool needs(int) { return true; }
+  __device__ __forceinline__ void operator()(const A* x, A* y) const {
+    V<T> v[F::in];
+#pragma unroll
+    for (int k = 0; k < F::in; ++k) v[k] = x[k].v;
+    y[0].v = F::of(v, Plain<V<T>>(parameters, has_scale ? x[F::in].v : scale, has_zero ? x[F::in + 1].v : zero_point));
+  }
+};
+
+// --- rows
+template <bool kWhole> inline constexpr int kEach = kWhole ? 4 : 1;  // units of a thread at once
+template <class F> struct Rows {
+  Teams teams;
+  device::Walk<F::in + 3> rows;  // values, scale, zero point, output
+  const void *in[F::in], *scale;
+  const int32_t* zero_point;
+  void* out;
+  int64_t n;
+  double parameters[2], host_scale, host_zero;
+};
+template <class F, class T, bool kWhole> __global__ void __launch_bounds__(device_teams::kThreads) rows_kernel(const __grid_constant__ Rows<F> q) {
+  constexpr int N = kChunk<T>, K = F::in, kUnits = kEach<kWhole>;
+  using In = typename F::In;
+  using Out = typename F::Out;
+  struct Row { const In* in[K]; Out* out; Scaled<V<T>> k; };
+  device_teams::for_rows<kUnits>(q.teams, [&](int64_t row) {
+    int64_t at[K + 3];
+    q.rows.offsets(row, at);
+    const V<T> s = q.scale ? V<T>::of(static_cast<const Acc<T>*>(q.scale)[at[K]]) : V<T>(q.host_scale);
+    const V<T> z = q.zero_point ? V<T>::of(Acc<T>(q.zero_point[at[K + 1]])) : V<T>(q.host_zero);
+    Row r{{}, static_cast<Out*>(q.out) + at[K + 2], Scaled<V<T>>(q.parameters, s, z)};
+#pragma unroll
+    for (int k = 0; k < K; ++k) r.in[k] = static_cast<const In*>(q.in[k]) + at[k];
+    return r;
+  }, [&](const Row& row, int64_t u) {
+    Vector<In, N> x[K][kUnits];
+#pragma unroll
+    for (int e = 0; e < kUnits; ++e) {
+      const int64_t i = u + (e << q.teams.log);
+      if (i >= q.teams.units) break;
+#pragma unroll
+      for (int k = 0; k < K; ++k) x[k][e] = load_unit<kWhole, N>(row.in[k] + i * N, q.n - i * N);
+    }
+#pragma unroll
+    for (int e = 0; e < kUnits; ++e) {
+      const int64_t i = u + (e << q.teams.log);
+      if (i >= q.teams.units) break;
+      Vector<Out, N> y;
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        V<T> v[K];
+#pragma unroll
+        for (int k = 0; k < K; ++k) v[k] = quantize::number<Acc<T>>(x[k][e].lane[j]);
+        y.lane[j] = quantize::stored<Out>(F::of(v, row.k));
+      }
+      store_unit<kWhole>(row.out + i * N, y, q.n - i * N);
+    }
+  });
+}
+constexpr int64_t kLeastRow = 16;  // elements; shorter rows are a map
+template <class F, class T> int launch(const QuantizeMap& m, void* stream) {
+  constexpr int K = F::in + 3, N = kChunk<T>;
+  device::Operand x[K];
+  for (int k = 0; k < K; ++k) x[k] = m.operand[k];
+  const device::Walk<K> w = device::walk<K>(m.shape, x, K - 1, 1);
+  if (w.units == 0) return 0;
+  const int last = w.rank - 1;
+  bool dense = w.extent[last] >= kLeastRow;
+  for (int k = 0; k < K; ++k) dense = dense && w.stride[k][last] == (k == F::in || k == F::in + 1 ? 0 : 1);
+  if (!dense) {
+    const MapOf<F, T> f{{m.parameters[0], m.parameters[1]}, V<T>(m.scale), V<T>(m.zero_point), x[F::in].data != nullptr, x[F::in + 1].data != nullptr};
+    return device_map::map<MapOf<F, T>, T, T, quantize::Number<Acc<T>>>(f, m.shape, x, stream);
+  }
+  Rows<F> q{{}, {}, {}, x[F::in].data, static_cast<const int32_t*>(x[F::in + 1].data), const_cast<void*>(x[K - 1].data), w.extent[last],
+            {m.parameters[0], m.parameters[1]}, m.scale, m.zero_point};
+  for (int k = 0; k < F::in; ++k) q.in[k] = x[k].data;
+  Shape outer;
+  bool whole = q.n % N == 0;
+  for (int a = 0; a < last; ++a) outer.push_back(w.extent[a]);
+  for (int k = 0; k < K; ++k) {
+    const bool values = k < F::in || k == K - 1;
+    x[k].strides = {};
+    for (int a = 0; a < last; ++a) x[k].strides.push_back(w.stride[k][a]), whole = whole && (!values || w.stride[k][a] % N == 0);
+    whole = whole && (!values || uintptr_t(x[k].data) % uintptr_t(N * x[k].bytes) == 0);
+  }
+  const int each = whole ? kEach<true> : kEach<false>;
+  q.rows = device::walk<K>(outer, x, -1, 1);
+  q.teams = Teams::of(q.rows.units, device::ceil_div(q.n, N), each);
+  return device::launch(whole ? rows_kernel<F, T, true> : rows_kernel<F, T, false>, q.teams.grid(each), device_teams::kThreads, 0, stream, q);
+}
+
+template <class T> using QuantizeBackwardOf = ThroughOf<T, false>;
+template <class T> using FakeBackwardOf = ThroughOf<T, true>;
+template <class T> using DequantizeI8 = DequantizeOf<T, int8_t>;
+template <class T> using DequantizeU8 = DequantizeOf<T, uint8_t>;
+template <template <class> class F> constexpr ByDType<QuantizeLaunch> by_dtype() {
+  return device::floating<QuantizeLaunch>(launch<F<f16>, f16>, launch<F<bf16>, bf16>, launch<F<float>, float>, launch<F<double>, double>);
+}
+
+}  // namespace
+}  // namespace BARACUDA_ISA
+
+extern const QuantizeCudaKernels quantize_cuda_kernels = {by_dtype<QuantizeOf>(), {by_dtype<DequantizeU8>(), by_dtype<DequantizeI8>()}, by_dtype<FakeOf>(),
+                                                          by_dtype<QuantizeBackwardOf>(), by_dtype<DequantizeBackwardOf>(), by_dtype<FakeBackwardOf>()};
+
+}  // namespace baracuda

@@ -1,0 +1,206 @@
+// quantize_dynamic. Rows that fit on chip: a team of threads holds its row, so that it is read once and its codes written once. Else the
+// range first (integer atomics on words that are ordered as the numbers are: their order does not show), then the scales, then the codes by
+// quantize, which reads x again: two readings and one writing. The floor is memory bandwidth.
+#include "baracuda/device/row_team.cuh"
+#include "baracuda/ops/quantize/quantize_cuda.hpp"
+#include "baracuda/ops/quantize/quantize_values.cuh"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+using device_map::Vector;
+using device_rows::kChunk;
+using row_team::Team;
+
+template <class T> using V = Pack<Acc<T>, 1>;
+// The least and the greatest of finite numbers.
+template <class C> struct Range {
+  C lo = C(kInf), hi = C(-kInf);
+  Range() = default;
+  __device__ Range(C lo, C hi) : lo(lo), hi(hi) {}
+  __device__ __forceinline__ void add(C x) {
+    const bool finite = (x < C(0) ? -x : x) < C(kInf);
+    lo = finite && x < lo ? x : lo, hi = finite && x > hi ? x : hi;
+  }
+};
+template <class C> struct Least { __device__ __forceinline__ C operator()(C a, C b) const { return a < b ? a : b; } };
+template <class C> struct Greatest { __device__ __forceinline__ C operator()(C a, C b) const { return a > b ? a : b; } };
+
+// --- rows on chip
+template <class T, int kChunks, bool kWhole> __global__ void __launch_bounds__(row_team::kMostTeam) dynamic_kernel(const __grid_constant__ QuantizeDynamicRows q) {
+  using C = Acc<T>;
+  constexpr int N = kChunk<T>;
+  __shared__ C shared[64];
+  const int64_t chunks = (q.n + N - 1) / N;
+  int size = 1;
+  while (size < row_team::kMostTeam && int64_t(size) * kChunks < chunks) size *= 2;
+  const Team team(size);
+  for (int64_t first = int64_t(blockIdx.x) * team.slots; first < q.rows.units; first += int64_t(gridDim.x) * team.slots) {
+    const bool there = first + team.slot < q.rows.units;  // all threads of a warp go through the shuffles
+    int64_t at[4];
+    q.rows.offsets(there ? first + team.slot : 0, at);
+    const T* x = static_cast<const T*>(q.x) + at[0];
+    row_team::Chunk<T, N> held[kChunks];
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      const int64_t i = (int64_t(c) * team.size + team.thread) * N;
+      if (there && i < q.n) held[c] = device_rows::load_chunk<kWhole>(x + i, q.n - i);
+    }
+    Range<C> range;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      const int64_t i = (int64_t(c) * team.size + team.thread) * N;
+      if (!there || i >= q.n) continue;
+#pragma unroll
+      for (int j = 0; j < N; ++j)
+        if (kWhole || i + j < q.n) range.add(value(held[c].lane[j]).v);
+    }
+    range.lo = team.over(range.lo, shared, Least<C>{}), range.hi = team.over(range.hi, shared + 32, Greatest<C>{});
+    if (!there) continue;
+    C s;
+    int32_t zero;
+    quantize::make_scale(q.symmetric, q.least, q.greatest, q.middle, range.lo, range.hi, s, zero);
+    if (team.thread == 0) {
+      static_cast<C*>(q.scale)[at[2]] = s;
+      if (q.zero_point) q.zero_point[at[3]] = zero;
+    }
+    const double codes[] = {q.least, q.greatest};
+    const V<T> scale = V<T>::of(s);
+    const quantize::Codes<V<T>> c(codes, V<T>::of(C(zero)));
+    const quantize::Divider<V<T>> over(scale);
+    uint8_t* y = static_cast<uint8_t*>(q.y) + at[1];
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) {
+      const int64_t i = (int64_t(k) * team.size + team.thread) * N;
+      if (i >= q.n) continue;
+      Vector<uint8_t, N> e;
+#pragma unroll
+      for (int j = 0; j < N; ++j) e.lane[j] = quantize::stored<uint8_t>(quantize::steps_at(over(value(held[k].lane[j])), scale, c.lo, c.hi) + c.z);
+      if constexpr (kWhole) *reinterpret_cast<Vector<uint8_t, N>*>(y + i) = e;
+      else {
+#pragma unroll
+        for (int j = 0; j < N; ++j)
+          if (i + j < q.n) y[i + j] = e.lane[j];
+      }
+    }
+  }
+}
+constexpr int kFew = 1, kMany = 4, kMost = 8;  // chunks of a thread
+template <class T> int rows(const QuantizeDynamicRows& q, void* stream) {
+  const int64_t chunks = device::ceil_div(q.n, kChunk<T>);
+  const int each = chunks <= 64 ? kFew : chunks <= int64_t(kMany) * row_team::kMostTeam ? kMany : kMost;
+  const int team = row_team::team_for(chunks, each), block = row_team::block_for(team);
+  const auto kernel = each == kFew   ? (q.whole ? dynamic_kernel<T, kFew, true> : dynamic_kernel<T, kFew, false>)
+                      : each == kMany ? (q.whole ? dynamic_kernel<T, kMany, true> : dynamic_kernel<T, kMany, false>)
+                                      : (q.whole ? dynamic_kernel<T, kMost, true> : dynamic_kernel<T, kMost, false>);
+  return device::launch(kernel, device::blocks_for(q.rows.units, block / team), unsigned(block), 0, stream, q);
+}
+
+// --- ranges of anything. A word of 0 is no number; of two numbers the greater has the greater word.
+template <class C> struct Word;
+template <> struct Word<float> {
+  using U = unsigned;
+  static __device__ __forceinline__ U of(float v) { const U u = __float_as_uint(v); return u >> 31 ? ~u : u | 0x80000000u; }
+  static __device__ __forceinline__ float number(U w) { return w == 0 ? -__int_as_float(0x7f800000) : __uint_as_float(w >> 31 ? w & 0x7fffffffu : ~w); }
+};
+template <> struct Word<double> {
+  using U = unsigned long long;
+  static __device__ __forceinline__ U of(double v) { const U u = U(__double_as_longlong(v)); return u >> 63 ? ~u : u | (U(1) << 63); }
+  static __device__ __forceinline__ double number(U w) {
+    return w == 0 ? -__longlong_as_double(0x7ff0000000000000) : __longlong_as_double(static_cast<long long>(w >> 63 ? w & ~(U(1) << 63) : ~w));
+  }
+};
+// The greatest number, and that of the negated ones.
+template <class C> __device__ __forceinline__ void widen(void* ranges, int64_t at, const Range<C>& r) {
+  using W = Word<C>;
+  if (!(r.lo <= r.hi)) return;
+  typename W::U* word = static_cast<typename W::U*>(ranges) + 2 * at;
+  atomicMax(word, W::of(-r.lo)), atomicMax(word + 1, W::of(r.hi));
+}
+template <class C> __device__ __forceinline__ void join(Range<C>& r, const Range<C>& other) { r.lo = Least<C>{}(r.lo, other.lo), r.hi = Greatest<C>{}(r.hi, other.hi); }
+template <class C> __device__ __forceinline__ void join_warp(Range<C>& r) {
+  for (int w = 16; w; w /= 2) join(r, Range<C>{__shfl_xor_sync(0xffffffffu, r.lo, w), __shfl_xor_sync(0xffffffffu, r.hi, w)});
+}
+constexpr int kThreads = 256;
+template <class T, int N> __global__ void __launch_bounds__(kThreads) ranges_kernel(const __grid_constant__ QuantizeRanges q) {
+  using C = Acc<T>;
+  __shared__ Range<C> warps[kThreads / 32];
+  __shared__ int64_t common;
+  const int thread = int(threadIdx.x);
+  // A thread keeps its places: it steps by a multiple of the period.
+  const int64_t all = int64_t(gridDim.x) * kThreads, step = (all + q.period - 1) / q.period * q.period;
+  for (int64_t block = int64_t(blockIdx.x) * kThreads; block < step; block += all) {  // several turns where the period is longer than the grid
+    Range<C> range[N];
+    int64_t place = -1;  // none
+    if (block + thread < step)
+      for (int64_t u = block + thread; u < q.walk.units; u += step) {
+        int64_t at[2];
+        q.walk.offsets(u, at);
+        const Vector<T, N> x = *reinterpret_cast<const Vector<T, N>*>(static_cast<const T*>(q.x) + at[0]);
+        place = at[1];
+#pragma unroll
+        for (int j = 0; j < N; ++j) range[j].add(value(x.lane[j]).v);
+      }
+    if (!q.walk.spread[1] && N > 1) {
+      if (place < 0) continue;
+#pragma unroll
+      for (int j = 0; j < N; ++j) widen(q.ranges, place + j, range[j]);
+      continue;
+    }
+    Range<C> r = range[0];
+#pragma unroll
+    for (int j = 1; j < N; ++j) join(r, range[j]);
+    // As few atomics as there are places: one for the block, for the warp, or for the thread.
+    __syncthreads();
+    if (thread == 0) common = place;
+    __syncthreads();
+    const int64_t first = __shfl_sync(0xffffffffu, place, 0);
+    const bool warp_alike = __all_sync(0xffffffffu, place < 0 || place == first) != 0;
+    if (__syncthreads_and(place < 0 || place == common)) {
+      join_warp(r);
+      if (thread % 32 == 0) warps[thread / 32] = r;
+      __syncthreads();
+      if (thread == 0 && place >= 0) {
+        for (int w = 1; w < kThreads / 32; ++w) join(r, warps[w]);
+        widen(q.ranges, place, r);
+      }
+    } else if (warp_alike) {
+      join_warp(r);
+      if (thread % 32 == 0 && place >= 0) widen(q.ranges, place, r);
+    } else if (place >= 0) {
+      widen(q.ranges, place, r);
+    }
+  }
+}
+template <class C> __global__ void __launch_bounds__(kThreads) scales_kernel(const __grid_constant__ QuantizeRanges q) {
+  using W = Word<C>;
+  const typename W::U* words = static_cast<const typename W::U*>(q.ranges);
+  for (int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x; i < q.scales; i += int64_t(gridDim.x) * kThreads) {
+    int64_t at[2];
+    q.out.offsets(i, at);
+    C s;
+    int32_t zero;
+    quantize::make_scale(q.symmetric, q.least, q.greatest, q.middle, -W::number(words[2 * i]), W::number(words[2 * i + 1]), s, zero);
+    static_cast<C*>(q.scale)[at[0]] = s;
+    if (q.zero_point) q.zero_point[at[1]] = zero;
+  }
+}
+template <class T> int ranges(const QuantizeRanges& q, void* stream) {
+  constexpr int64_t kMostThreads = 132 * 1024;  // each has several units, so that few meet at a word
+  using C = Acc<T>;
+  constexpr int N = kChunk<T>;
+  if (const cudaError_t e = cudaMemsetAsync(q.ranges, 0, size_t(2 * q.scales) * sizeof(C), static_cast<cudaStream_t>(stream))) return int(e);
+  if (q.walk.units) {
+    const int64_t threads = q.walk.units < kMostThreads ? q.walk.units : kMostThreads;
+    if (const int e = device::launch(q.walk.lanes > 1 ? ranges_kernel<T, N> : ranges_kernel<T, 1>, device::blocks_for(threads, kThreads), kThreads, 0, stream, q)) return e;
+  }
+  return device::launch(scales_kernel<C>, device::blocks_for(q.scales, kThreads), kThreads, 0, stream, q);
+}
+template <class T> constexpr QuantizeDynamicCudaKernels entry() { return {int64_t(row_team::kMostTeam) * kMost * kChunk<T>, rows<T>, kChunk<T>, ranges<T>}; }
+
+}  // namespace
+}  // namespace BARACUDA_ISA
+
+extern const ByDType<QuantizeDynamicCudaKernels> quantize_dynamic_cuda_kernels = device::floating<QuantizeDynamicCudaKernels>(entry<f16>(), entry<bf16>(), entry<float>(), entry<double>());
+
+}  // namespace baracuda

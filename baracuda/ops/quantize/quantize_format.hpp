@@ -1,0 +1,11 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace baracuda {
+
+enum class PackedFormat : uint8_t { nf4, mxfp4, nvfp4, int4 };
+constexpr std::array<std::string_view, 4> enum_names(PackedFormat) { return {"nf4", "mxfp4", "nvfp4", "int4"}; }
+
+}  // namespace baracuda

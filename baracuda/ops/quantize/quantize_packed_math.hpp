@@ -1,0 +1,81 @@
+#pragma once
+// The formulas of four-bit codes, for one element; host and device. The formats are quantize_packed.hpp's.
+#include <cstdint>
+#include "baracuda/math/half.hpp"
+#include "baracuda/math/vmath.hpp"
+#include "baracuda/ops/quantize/quantize_format.hpp"
+
+namespace baracuda::inline BARACUDA_ISA {
+namespace quantize_packed {
+
+inline constexpr int kNormalZero = 7, kIntZero = 8;
+
+// The value of nf4's code k.
+BARACUDA_HD float normal_value(int k) {
+  constexpr float value[16] = {-1.0f, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f, -0.18477343022823334f,
+                               -0.09105003625154495f, 0.0f, 0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
+                               0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1.0f};
+  return value[k];
+}
+BARACUDA_HD float e2m1_value(int k) {
+  constexpr float value[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+  return value[k];
+}
+BARACUDA_HD float code_value(PackedFormat format, int k, int32_t zero_point) {
+  return format == PackedFormat::nf4 ? normal_value(k) : format == PackedFormat::int4 ? float(int64_t(k) - zero_point) : e2m1_value(k);
+}
+// 2^(b - 127), NaN for 255.
+BARACUDA_HD float power_of(uint8_t b) { return __builtin_bit_cast(float, b == 255 ? 0x7fc00000u : b == 0 ? 0x00400000u : uint32_t(b) << 23); }
+
+BARACUDA_HD int e2m1_code(double v) {
+  const bool negative = __builtin_bit_cast(uint64_t, v) >> 63 != 0;
+  const double a = negative ? -v : v;
+  return (a > 0.25) + (a >= 0.75) + (a > 1.25) + (a >= 1.75) + (a > 2.5) + (a >= 3.5) + (a > 5) + (negative ? 8 : 0);
+}
+BARACUDA_HD int normal_code(double v) {
+  int code = 0;
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+  for (int k = 0; k < 15; ++k) code += v > (double(normal_value(k)) + double(normal_value(k + 1))) / 2;
+  return code;
+}
+// v = x / scale; NaN is the code of 0.
+BARACUDA_HD int code_of(PackedFormat format, double v) {
+  using D = Pack<double, 1>;
+  if (v != v) return format == PackedFormat::nf4 ? kNormalZero : format == PackedFormat::int4 ? kIntZero : 0;
+  if (format == PackedFormat::nf4) return normal_code(v);
+  if (format == PackedFormat::int4) return int(((clamp(D(v), -8, 7) + kMagic<D>) - kMagic<D>).v) + kIntZero;
+  return e2m1_code(v);
+}
+BARACUDA_HD int code_of(PackedFormat format, double x, double s) {
+  const double zero = __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, x) & uint64_t(1) << 63);
+  return code_of(format, s > 0 ? x / s : x == x ? zero : x);
+}
+
+// The scale of a block whose largest finite magnitude is `most`: what is stored, and what elements are divided by.
+template <class S> struct BlockScale {
+  S stored;
+  double value;
+};
+BARACUDA_HD float at_most_float(double v) { return float(v < 3.4028234663852886e38 ? v : 3.4028234663852886e38); }
+BARACUDA_HD BlockScale<float> float_scale(PackedFormat format, double most) {
+  const float s = at_most_float(format == PackedFormat::nf4 ? most : most / 7);
+  return {s, double(s)};
+}
+BARACUDA_HD BlockScale<f8_e4m3fn> e4m3_scale(double most, double global) {
+  const double s = most / 6 / global;
+  const f8_e4m3fn b = from_double<f8_e4m3fn>(global > 0 && global < kInf ? s < 448 ? s : 448.0 : 0.0);
+  return {b, double(to_float(b)) * global};
+}
+BARACUDA_HD BlockScale<uint8_t> power_scale(double most) {
+  int e = -127;
+  if (most > 0) {  // floor(log2 most) - 2, of doubles that are normal numbers or below any float
+    e = int(__builtin_bit_cast(uint64_t, most) >> 52) - 1023 - 2;
+    e = e < -127 ? -127 : e > 127 ? 127 : e;
+  }
+  return {uint8_t(e + 127), __builtin_bit_cast(double, uint64_t(e + 1023) << 52)};
+}
+
+}  // namespace quantize_packed
+}  // namespace baracuda
