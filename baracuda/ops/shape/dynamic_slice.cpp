@@ -23,17 +23,17 @@ Status run_slice(const Launch<DynamicSlice>& l) {
   return {};
 }
 Status run_slice_backward(const Launch<DynamicSliceBackward>& l) {
-  put_slice(l.args.dy, l.args.dx, place_in(l.args.dx, l.desc, l.args.start), l.threads);
+  put_slice(l.args.dy, l.args.dx, place_in(l.args.dx, l.desc, l.args.start), HostMoves{l.threads});
   return {};
 }
 Status run_update(const Launch<DynamicUpdateSlice>& l) {
   const auto& a = l.args;
-  replace_slice(a.x, a.update, a.y, place_in(a.y, l.desc, a.start), l.threads);
+  replace_slice(a.x, a.update, a.y, place_in(a.y, l.desc, a.start), HostMoves{l.threads});
   return {};
 }
 Status run_update_backward(const Launch<DynamicUpdateSliceBackward>& l) {
   const auto& a = l.args;
-  share_slice(a.dy, place_in(a.dy, l.desc, a.start), a.dx, place_in(a.dx, l.desc, a.start), a.dupdate, l.threads);
+  share_slice(a.dy, place_in(a.dy, l.desc, a.start), a.dx, place_in(a.dx, l.desc, a.start), a.dupdate, HostMoves{l.threads});
   return {};
 }
 Status validate_slice(std::string_view op, const DynamicSliceDescriptor& d) {

@@ -251,66 +251,12 @@ template <class T> void sum_back_as(const IndexMap& map, const TensorView& dy, c
 
 }  // namespace
 
-AxisMap::Run AxisMap::run(int64_t o) const {
-  const int64_t left = m - o, q = o - start;
-  switch (kind) {
-    case MapKind::affine: return {start + o * step, step, left};
-    case MapKind::periodic: {
-      const int64_t i = wrap(start + o, period);
-      return {base + i, 1, std::min(left, period - i)};
-    }
-    case MapKind::repeated: return {o / step, 0, std::min(left, step - o % step)};
-    case MapKind::spread: {
-      if (q < 0) return {-1, 0, std::min(left, -q)};
-      if (n == 0 || q > (n - 1) * step) return {-1, 0, left};
-      if (step == 1) return {q, 1, std::min(left, n - q)};
-      return q % step == 0 ? Run{q / step, 1, 1} : Run{-1, 0, std::min(left, step - q % step)};
-    }
-    default: break;
-  }
-  if (q >= 0 && q < n) return {q, 1, std::min(left, n - q)};
-  const int64_t length = q < 0 ? std::min(left, -q) : left;
-  if (kind == MapKind::replicate) return {q < 0 ? 0 : n - 1, 0, length};
-  const int64_t edge = kind == MapKind::symmetric;
-  return {q < 0 ? -q - edge : 2 * (n - 1) - q + edge, -1, length};
-}
-int64_t AxisMap::first(int64_t i) const {
+template <> int64_t AxisMap::first(int64_t i) const {
   if (kind == MapKind::repeated) return std::min(m, i * step);
   if (kind == MapKind::spread) return std::clamp<int64_t>(start + i * step, 0, m);
   return 0;
 }
-int AxisMap::indices_of(int64_t i, Progression (&out)[3]) const {
-  int count = 0;
-  auto add = [&](int64_t first, int64_t end) {  // the part of [first, end) inside y
-    first = std::max<int64_t>(first, 0), end = std::min(end, m);
-    if (first < end) out[count++] = {first, 1, end - first};
-  };
-  switch (kind) {
-    case MapKind::affine: {
-      const int64_t o = (i - start) * step;
-      if (o >= 0) add(o, o + 1);
-      return count;
-    }
-    case MapKind::periodic: {
-      const int64_t first = i < base || i >= base + period ? m : wrap(i - base - start, period);
-      if (first < m) out[count++] = {first, period, ceil_div(m - first, period)};
-      return count;
-    }
-    case MapKind::repeated: add(i * step, i * step + step); return count;
-    case MapKind::spread: add(start + i * step, start + i * step + 1); return count;
-    default: break;
-  }
-  const int64_t edge = kind == MapKind::symmetric, low = start - i - edge, high = start + 2 * (n - 1) - i + edge;
-  if (kind == MapKind::replicate) {
-    if (i == 0) add(0, start);
-  } else if (low < start) add(low, low + 1);
-  add(start + i, start + i + 1);
-  if (kind == MapKind::replicate) {
-    if (i == n - 1) add(start + n, m);
-  } else if (high >= start + n) add(high, high + 1);
-  return count;
-}
-AxisMap::Singles AxisMap::singles() const {
+template <> AxisMap::Singles AxisMap::singles() const {
   int64_t begin = 0, end = n, shift = start;
   const int64_t hi = m - start - n;
   switch (kind) {

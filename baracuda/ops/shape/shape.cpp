@@ -1,31 +1,33 @@
 // permute, concat, split, slice, update_slice, triangle, diagonal: strided copies of views.
 #include <algorithm>
 #include <cstring>
-#include "baracuda/ops/shape/slice_places.hpp"
+#include "baracuda/ops/shape/shape_moves.hpp"
 
 namespace baracuda {
+namespace shape_detail {
 namespace {
-
-using namespace shape_detail;
 
 TensorView without_axis(TensorView v, int axis) {
   for (int i = axis; i + 1 < v.shape.rank; ++i) v.shape[i] = v.shape[i + 1], v.strides[i] = v.strides[i + 1];
   v.shape[--v.shape.rank] = 0, v.strides[--v.strides.rank] = 0;
   return v;
 }
+// The diagonal of the matrices, as the last axis.
+struct DiagonalPlace { int a, b; int64_t row, column, length; };
+DiagonalPlace place_of(const DiagonalDescriptor& d) {
+  DiagonalPlace p{axis_at(d.axis1, d.shape.rank), axis_at(d.axis2, d.shape.rank), std::max<int64_t>(0, -d.offset), std::max<int64_t>(0, d.offset), 0};
+  p.length = std::max<int64_t>(0, std::min(d.shape[p.a] - p.row, d.shape[p.b] - p.column));
+  return p;
+}
+
+}  // namespace
+
 TensorView permuted(const TensorView& v, const Dims& axes) {
   TensorView p = v;
   for (int i = 0; i < v.shape.rank; ++i) {
     const int from = axis_at(axes[i], v.shape.rank);
     p.shape[i] = v.shape[from], p.strides[i] = v.strides[from];
   }
-  return p;
-}
-// The diagonal of the matrices, as the last axis.
-struct DiagonalPlace { int a, b; int64_t row, column, length; };
-DiagonalPlace place_of(const DiagonalDescriptor& d) {
-  DiagonalPlace p{axis_at(d.axis1, d.shape.rank), axis_at(d.axis2, d.shape.rank), std::max<int64_t>(0, -d.offset), std::max<int64_t>(0, d.offset), 0};
-  p.length = std::max<int64_t>(0, std::min(d.shape[p.a] - p.row, d.shape[p.b] - p.column));
   return p;
 }
 TensorView diagonal_of(const TensorView& v, const DiagonalDescriptor& d) {
@@ -37,43 +39,13 @@ TensorView diagonal_of(const TensorView& v, const DiagonalDescriptor& d) {
   return w;
 }
 
-Status run_permute(const Launch<Permute>& l) {
-  copy_elements(permuted(l.args.x, l.desc.axes), l.args.y, l.threads);
-  return {};
-}
-// Calls f(piece, its place in the whole).
-template <class F> void for_pieces(const ConcatDescriptor& d, const TensorView& whole, Tensors pieces, F f) {
-  const int axis = axis_at(d.axis, d.shape.rank);
-  int64_t at = 0;
-  for (const TensorView& p : pieces) {
-    if (p.data && p.numel() > 0) f(p, part(whole, axis, at, p.shape[axis]));
-    at += p.shape[axis];
-  }
-}
-Status run_concat(const Launch<Concat>& l) {
-  for_pieces(l.desc, l.args.y, l.args.x, [&](const TensorView& x, const TensorView& y) { copy_elements(x, y, l.threads); });
-  return {};
-}
-Status run_split(const Launch<Split>& l) {
-  for_pieces(l.desc, l.args.x, l.args.y, [&](const TensorView& y, const TensorView& x) { copy_elements(x, y, l.threads); });
-  return {};
-}
-Status run_slice(const Launch<Slice>& l) {
-  copy_elements(slice_of(l.args.x, l.desc), l.args.y, l.threads);
-  return {};
-}
-Status run_slice_backward(const Launch<SliceBackward>& l) {
-  put_slice(l.args.dy, l.args.dx, slice_of(l.args.dx, l.desc), l.threads);
-  return {};
-}
-Status run_update_slice(const Launch<UpdateSlice>& l) {
-  const auto& a = l.args;
-  replace_slice(a.x, a.update, a.y, slice_of(a.y, l.desc), l.threads);
-  return {};
-}
-Status run_update_slice_backward(const Launch<UpdateSliceBackward>& l) {
-  const auto& a = l.args;
-  share_slice(a.dy, slice_of(a.dy, l.desc), a.dx, slice_of(a.dx, l.desc), a.dupdate, l.threads);
+}  // namespace shape_detail
+namespace {
+
+using namespace shape_detail;
+
+template <class Op> Status run_moves(const Launch<Op>& l) {
+  move(l, HostMoves{l.threads});
   return {};
 }
 template <class T> void triangle(const TriangleDescriptor& d, const TensorView& x, const TensorView& y, int threads) {
@@ -111,16 +83,6 @@ Status run_triangle(const Launch<Triangle>& l) {
   with_element(l.desc.dtype, [&]<class T>(T) { triangle<T>(l.desc, l.args.x, l.args.y, l.threads); });
   return {};
 }
-Status run_diagonal(const Launch<Diagonal>& l) {
-  copy_elements(diagonal_of(l.args.x, l.desc), l.args.y, l.threads);
-  return {};
-}
-Status run_diagonal_embed(const Launch<DiagonalEmbed>& l) {
-  fill_bits(l.args.y, {}, l.threads);
-  copy_elements(l.args.x, diagonal_of(l.args.y, l.desc), l.threads);
-  return {};
-}
-
 Status validate_concat(std::string_view op, const ConcatDescriptor& d) {
   BARACUDA_TRY(validate_base(op, d, 1));
   return expect_axis(op, "axis", d.axis, d.shape.rank);
@@ -202,7 +164,7 @@ Status Permute::validate(const Descriptor& d) {
 }
 Status Permute::check(const Descriptor& d, const Args& a) { return check_pair<Permute>(d.dtype, "x", a.x, d.shape, "y", a.y, d.y_shape()); }
 std::span<const Kernel<Permute>> Permute::kernels() {
-  static constexpr Kernel<Permute> list[] = {{.name = "permute.cpu.strided", .launch = launch_whole_bytes<Permute>(run_permute), .guarantee = exact<Permute>}};
+  static constexpr Kernel<Permute> list[] = {{.name = "permute.cpu.strided", .launch = launch_whole_bytes<Permute>(run_moves<Permute>), .guarantee = exact<Permute>}};
   return list;
 }
 
@@ -212,7 +174,7 @@ Status Concat::check(const Descriptor& d, const Args& a) {
   return check_pieces(name, "x", d, a.y, a.x, false);
 }
 std::span<const Kernel<Concat>> Concat::kernels() {
-  static constexpr Kernel<Concat> list[] = {{.name = "concat.cpu.strided", .launch = launch_whole_bytes<Concat>(run_concat), .guarantee = exact<Concat>}};
+  static constexpr Kernel<Concat> list[] = {{.name = "concat.cpu.strided", .launch = launch_whole_bytes<Concat>(run_moves<Concat>), .guarantee = exact<Concat>}};
   return list;
 }
 Status Split::validate(const Descriptor& d) { return validate_concat(name, d); }
@@ -221,14 +183,14 @@ Status Split::check(const Descriptor& d, const Args& a) {
   return check_pieces(name, "y", d, a.x, a.y, true);
 }
 std::span<const Kernel<Split>> Split::kernels() {
-  static constexpr Kernel<Split> list[] = {{.name = "split.cpu.strided", .launch = launch_whole_bytes<Split>(run_split), .guarantee = exact<Split>}};
+  static constexpr Kernel<Split> list[] = {{.name = "split.cpu.strided", .launch = launch_whole_bytes<Split>(run_moves<Split>), .guarantee = exact<Split>}};
   return list;
 }
 
 Status Slice::validate(const Descriptor& d) { return validate_slice(name, d); }
 Status Slice::check(const Descriptor& d, const Args& a) { return check_pair<Slice>(d.dtype, "x", a.x, d.shape, "y", a.y, d.y_shape()); }
 std::span<const Kernel<Slice>> Slice::kernels() {
-  static constexpr Kernel<Slice> list[] = {{.name = "slice.cpu.strided", .launch = launch_whole_bytes<Slice>(run_slice), .guarantee = exact<Slice>}};
+  static constexpr Kernel<Slice> list[] = {{.name = "slice.cpu.strided", .launch = launch_whole_bytes<Slice>(run_moves<Slice>), .guarantee = exact<Slice>}};
   return list;
 }
 Status SliceBackward::validate(const Descriptor& d) { return validate_slice(name, d); }
@@ -237,7 +199,7 @@ Status SliceBackward::check(const Descriptor& d, const Args& a) {
 }
 std::span<const Kernel<SliceBackward>> SliceBackward::kernels() {
   static constexpr Kernel<SliceBackward> list[] = {
-      {.name = "slice_backward.cpu.strided", .launch = launch_whole_bytes<SliceBackward>(run_slice_backward), .guarantee = exact<SliceBackward>}};
+      {.name = "slice_backward.cpu.strided", .launch = launch_whole_bytes<SliceBackward>(run_moves<SliceBackward>), .guarantee = exact<SliceBackward>}};
   return list;
 }
 Status UpdateSlice::validate(const Descriptor& d) { return validate_slice(name, d); }
@@ -247,7 +209,7 @@ Status UpdateSlice::check(const Descriptor& d, const Args& a) {
 }
 std::span<const Kernel<UpdateSlice>> UpdateSlice::kernels() {
   static constexpr Kernel<UpdateSlice> list[] = {
-      {.name = "update_slice.cpu.strided", .launch = launch_whole_bytes<UpdateSlice>(run_update_slice), .guarantee = exact<UpdateSlice>}};
+      {.name = "update_slice.cpu.strided", .launch = launch_whole_bytes<UpdateSlice>(run_moves<UpdateSlice>), .guarantee = exact<UpdateSlice>}};
   return list;
 }
 Status UpdateSliceBackward::validate(const Descriptor& d) { return validate_slice(name, d); }
@@ -256,7 +218,7 @@ Status UpdateSliceBackward::check(const Descriptor& d, const Args& a) {
 }
 std::span<const Kernel<UpdateSliceBackward>> UpdateSliceBackward::kernels() {
   static constexpr Kernel<UpdateSliceBackward> list[] = {{.name = "update_slice_backward.cpu.strided",
-                                                          .launch = launch_whole_bytes<UpdateSliceBackward>(run_update_slice_backward),
+                                                          .launch = launch_whole_bytes<UpdateSliceBackward>(run_moves<UpdateSliceBackward>),
                                                           .guarantee = exact<UpdateSliceBackward>}};
   return list;
 }
@@ -275,14 +237,14 @@ std::span<const Kernel<Triangle>> Triangle::kernels() {
 Status Diagonal::validate(const Descriptor& d) { return validate_diagonal(name, d); }
 Status Diagonal::check(const Descriptor& d, const Args& a) { return check_pair<Diagonal>(d.dtype, "x", a.x, d.shape, "y", a.y, d.y_shape()); }
 std::span<const Kernel<Diagonal>> Diagonal::kernels() {
-  static constexpr Kernel<Diagonal> list[] = {{.name = "diagonal.cpu.strided", .launch = launch_whole_bytes<Diagonal>(run_diagonal), .guarantee = exact<Diagonal>}};
+  static constexpr Kernel<Diagonal> list[] = {{.name = "diagonal.cpu.strided", .launch = launch_whole_bytes<Diagonal>(run_moves<Diagonal>), .guarantee = exact<Diagonal>}};
   return list;
 }
 Status DiagonalEmbed::validate(const Descriptor& d) { return validate_diagonal(name, d); }
 Status DiagonalEmbed::check(const Descriptor& d, const Args& a) { return check_pair<DiagonalEmbed>(d.dtype, "x", a.x, d.y_shape(), "y", a.y, d.shape); }
 std::span<const Kernel<DiagonalEmbed>> DiagonalEmbed::kernels() {
   static constexpr Kernel<DiagonalEmbed> list[] = {
-      {.name = "diagonal_embed.cpu.strided", .launch = launch_whole_bytes<DiagonalEmbed>(run_diagonal_embed), .guarantee = exact<DiagonalEmbed>}};
+      {.name = "diagonal_embed.cpu.strided", .launch = launch_whole_bytes<DiagonalEmbed>(run_moves<DiagonalEmbed>), .guarantee = exact<DiagonalEmbed>}};
   return list;
 }
 

@@ -1,15 +1,12 @@
 // pad, flip, roll, repeat, repeat_interleave: an AxisMap per axis.
 #include <algorithm>
 #include <cstring>
-#include "baracuda/ops/shape/index_map.hpp"
-#include "baracuda/ops/shape/shape_detail.hpp"
+#include "baracuda/ops/shape/shape_maps.hpp"
 
 namespace baracuda {
+namespace shape_detail {
 namespace {
 
-using namespace shape_detail;
-
-// --- the maps of valid descriptors
 AxisMap pad_axis(PadMode mode, int64_t n, int64_t lo, int64_t hi, int64_t interior) {
   if (lo == 0 && hi == 0 && interior == 0) return AxisMap::same(n);
   AxisMap a{MapKind::spread, n, lo + hi + n + (n > 0 ? (n - 1) * interior : 0), lo, interior + 1, 0, 1};
@@ -25,6 +22,15 @@ AxisMap pad_axis(PadMode mode, int64_t n, int64_t lo, int64_t hi, int64_t interi
   }
   return a;
 }
+AxisMap repeated_each(int64_t n, int64_t times) { return times == 1 ? AxisMap::same(n) : AxisMap{MapKind::repeated, n, n * times, 0, times, 0, 1}; }
+Shape with_leading_ones(const Shape& x, int rank) {
+  Shape s;
+  for (int i = 0; i < rank; ++i) s.push_back(i < rank - x.rank ? 1 : x[i - (rank - x.rank)]);
+  return s;
+}
+
+}  // namespace
+
 IndexMap map_of(const PadDescriptor& d) {
   IndexMap map;
   map.rank = d.shape.rank;
@@ -57,12 +63,6 @@ IndexMap map_of(const RollDescriptor& d) {
   for (int i = 0; i < map.rank; ++i) map.axis[i] = rolled(d.shape[i], total[i]);
   return map;
 }
-AxisMap repeated_each(int64_t n, int64_t times) { return times == 1 ? AxisMap::same(n) : AxisMap{MapKind::repeated, n, n * times, 0, times, 0, 1}; }
-Shape with_leading_ones(const Shape& x, int rank) {
-  Shape s;
-  for (int i = 0; i < rank; ++i) s.push_back(i < rank - x.rank ? 1 : x[i - (rank - x.rank)]);
-  return s;
-}
 IndexMap map_of(const RepeatDescriptor& d) {
   const Shape x = with_leading_ones(d.shape, d.repeats.rank);
   IndexMap map = IndexMap::same(x);
@@ -87,6 +87,19 @@ TensorView reshaped_ones(TensorView v, int rank) {  // leading axes of extent 1
   return v;
 }
 
+bool gradient_map(const PadDescriptor& d, IndexMap& map) {
+  map = map_of(d);
+  if (d.mode != PadMode::constant || std::any_of(map.axis, map.axis + map.rank, [](const AxisMap& a) { return a.step != 1; })) return false;
+  for (int i = 0; i < map.rank; ++i)
+    if (!map.axis[i].identity()) std::swap(map.axis[i].n, map.axis[i].m), map.axis[i].start = -map.axis[i].start;
+  return true;
+}
+
+}  // namespace shape_detail
+namespace {
+
+using namespace shape_detail;
+
 template <class Op> Status run_gather(const Launch<Op>& l) {
   const IndexMap map = map_of(l.desc);
   gather(map, reshaped_ones(l.args.x, map.rank), l.args.y, {}, l.threads);
@@ -101,13 +114,9 @@ Status run_pad(const Launch<Pad>& l) {
   gather(map_of(l.desc), l.args.x, l.args.y, bits_of(l.desc.dtype, l.args.value), l.threads);
   return {};
 }
-// What a constant surrounds comes back whole, so its bits do.
 Status run_pad_backward(const Launch<PadBackward>& l) {
-  IndexMap map = map_of(l.desc);
-  if (l.desc.mode != PadMode::constant || std::any_of(map.axis, map.axis + map.rank, [](const AxisMap& a) { return a.step != 1; }))
-    return run_sum_back(l);
-  for (int i = 0; i < map.rank; ++i)
-    if (!map.axis[i].identity()) std::swap(map.axis[i].n, map.axis[i].m), map.axis[i].start = -map.axis[i].start;
+  IndexMap map;
+  if (!gradient_map(l.desc, map)) return run_sum_back(l);
   gather(map, l.args.dy, l.args.dx, {}, l.threads);
   return {};
 }

@@ -15,22 +15,28 @@ inline TensorView slice_of(TensorView v, const SliceDescriptor& d) {  // nothing
   for (int i = 0; i < v.shape.rank; ++i) v = part(v, i, at_or(d.start, i, 0), d.size[i], at_or(d.step, i, 1));
   return v;
 }
+// How the CPU moves.
+struct HostMoves {
+  int threads;
+  void copy(const TensorView& x, const TensorView& y) const { copy_elements(x, y, threads); }
+  void clear(const TensorView& y) const { fill_bits(y, {}, threads); }
+};
 // whole = zeros but for the place.
-inline void put_slice(const TensorView& slice, const TensorView& whole, const TensorView& place, int threads) {
-  if (!(slice.shape == whole.shape)) fill_bits(whole, {}, threads);
-  copy_elements(slice, place, threads);
+template <class M> void put_slice(const TensorView& slice, const TensorView& whole, const TensorView& place, M&& m) {
+  if (!(slice.shape == whole.shape)) m.clear(whole);
+  m.copy(slice, place);
 }
 // y = x but for the place; y may be x.
-inline void replace_slice(const TensorView& x, const TensorView& update, const TensorView& y, const TensorView& place, int threads) {
-  if (x.data != y.data && !(update.shape == y.shape)) copy_elements(x, y, threads);
-  copy_elements(update, place, threads);
+template <class M> void replace_slice(const TensorView& x, const TensorView& update, const TensorView& y, const TensorView& place, M&& m) {
+  if (x.data != y.data && !(update.shape == y.shape)) m.copy(x, y);
+  m.copy(update, place);
 }
 // dupdate = the place in dy, dx = dy with zeros there; dx may be dy, either may be absent.
-inline void share_slice(const TensorView& dy, const TensorView& dy_place, const TensorView& dx, const TensorView& dx_place, const TensorView& dupdate, int threads) {
-  if (!dupdate.absent()) copy_elements(dy_place, dupdate, threads);
+template <class M> void share_slice(const TensorView& dy, const TensorView& dy_place, const TensorView& dx, const TensorView& dx_place, const TensorView& dupdate, M&& m) {
+  if (!dupdate.absent()) m.copy(dy_place, dupdate);
   if (dx.absent()) return;
-  if (dx.data != dy.data && !(dx_place.shape == dx.shape)) copy_elements(dy, dx, threads);
-  fill_bits(dx_place, {}, threads);
+  if (dx.data != dy.data && !(dx_place.shape == dx.shape)) m.copy(dy, dx);
+  m.clear(dx_place);
 }
 template <class Op> Status check_update_gradients(const typename Op::Descriptor& d, const TensorView& dy, const TensorView& dx, const TensorView& dupdate,
                                                   const Shape& slice) {

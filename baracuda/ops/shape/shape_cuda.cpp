@@ -1,0 +1,130 @@
+#include "baracuda/ops/shape/shape_cuda.hpp"
+#include <bit>
+#include "baracuda/device/launch.hpp"
+#include "baracuda/device/rows.hpp"
+#include "baracuda/ops/shape/device_moves.hpp"
+#include "baracuda/ops/shape/shape_maps.hpp"
+#include "baracuda/ops/shape/shape_moves.hpp"
+
+namespace baracuda {
+namespace {
+
+using namespace shape_detail;
+using device::Operand;
+
+template <class Op> Status run_moves(const Launch<Op>& l) {
+  return device::queue(l.stream, Op::name, [&] {
+    DeviceMoves m{l.stream.handle};
+    move(l, m);
+    return m.error;
+  });
+}
+
+// The axes of a map with the strides of both tensors: those of extent 1 left out, neighbours that stay as they are made one.
+template <class To> void set_axes(const IndexMap& map, const TensorView& x, const TensorView& y, To& to) {
+  to.rank = 0;
+  for (int a = 0; a < map.rank; ++a) {
+    const AxisMap& m = map.axis[a];
+    if (m.identity() && m.n == 1) continue;
+    ShapeAxis* before = to.rank > 0 ? &to.axis[to.rank - 1] : nullptr;
+    if (before && before->map.identity() && m.identity() && before->x_stride == x.strides[a] * m.n && before->y_stride == y.strides[a] * m.n)
+      *before = {AxisMap::same(before->map.n * m.n), x.strides[a], y.strides[a]};
+    else to.axis[to.rank++] = {m, x.strides[a], y.strides[a]};
+  }
+  if (to.rank == 0) to.axis[to.rank++] = {AxisMap::same(1), 1, 1};
+}
+int queue_gather(const IndexMap& map, const TensorView& x, const TensorView& y, Bytes16 fill, void* stream) {
+  if (y.numel() == 0) return 0;
+  bool moved = false;
+  for (int a = 0; a < map.rank; ++a) moved = moved || !map.axis[a].identity();
+  if (!moved) return copy_on_device(y.shape, Operand::of(x), Operand::of(y), stream);
+  GatherAxes g{};
+  set_axes(map, x, y, g);
+  g.x = x.data, g.y = y.data, g.fill[0] = fill.a, g.fill[1] = fill.b;
+  return shape_gather_cuda[std::countr_zero(byte_size(y.dtype))](g, stream);
+}
+template <class Op> Status run_gather(const Launch<Op>& l) {
+  const IndexMap map = map_of(l.desc);
+  return device::queue(l.stream, Op::name, [&] { return queue_gather(map, reshaped_ones(l.args.x, map.rank), l.args.y, {}, l.stream.handle); });
+}
+template <class Op> Status run_sum_back(const Launch<Op>& l) {
+  const IndexMap map = map_of(l.desc);
+  SumBackAxes s{};
+  set_axes(map, reshaped_ones(l.args.dx, map.rank), l.args.dy, s);
+  s.dy = l.args.dy.data, s.dx = l.args.dx.data;
+  return device::queue(l.stream, Op::name, [&] { return shape_sum_back_cuda[l.desc.dtype](s, l.stream.handle); });
+}
+Status run_pad(const Launch<Pad>& l) {
+  return device::queue(l.stream, Pad::name, [&] { return queue_gather(map_of(l.desc), l.args.x, l.args.y, bits_of(l.desc.dtype, l.args.value), l.stream.handle); });
+}
+Status run_pad_backward(const Launch<PadBackward>& l) {
+  IndexMap map;
+  if (!gradient_map(l.desc, map)) return run_sum_back(l);
+  return device::queue(l.stream, PadBackward::name, [&] { return queue_gather(map, l.args.dy, l.args.dx, {}, l.stream.handle); });
+}
+Status run_roll(const Launch<Roll>& l) {
+  const auto& d = l.desc;
+  if (d.axes.rank > 0) return run_gather(l);
+  const TensorView &x = l.args.x, &y = l.args.y;
+  const int64_t size = d.shape.numel();
+  if (size == 0) return {};
+  IndexMap map;
+  map.rank = 1, map.axis[0] = rolled(size, d.shifts[0]);
+  return device::queue(l.stream, Roll::name, [&] {
+    if (x.contiguous() && y.contiguous())
+      return queue_gather(map, TensorView::dense(x.data, x.dtype, {size}), TensorView::dense(y.data, y.dtype, {size}), {}, l.stream.handle);
+    const Operand from[] = {Operand::of(x)}, to[] = {Operand::of(y)};
+    return shape_roll_flat_cuda[std::countr_zero(byte_size(d.dtype))]({device::walk<1>(d.shape, from, -1, 1), device::walk<1>(d.shape, to, -1, 1), map.axis[0], x.data, y.data}, l.stream.handle);
+  });
+}
+Status run_triangle(const Launch<Triangle>& l) {
+  const auto& d = l.desc;
+  const TensorView &x = l.args.x, &y = l.args.y;
+  if (y.numel() == 0) return {};
+  const int last = d.shape.rank - 1;
+  Shape outer = d.shape;
+  outer.dim[last] = 0, outer.rank = last;
+  Operand rows[] = {Operand::of(x), Operand::of(y)};
+  for (Operand& o : rows) o.strides.dim[last] = 0, o.strides.rank = last;
+  const TriangleCuda t{device::walk<2>(outer, rows, -1, 1), d.shape[last - 1], d.shape[last], d.diagonal, x.strides[last], y.strides[last],
+                       d.kind == TriangleKind::lower, x.data == y.data ? nullptr : x.data, y.data};
+  return device::queue(l.stream, "triangle.cuda.rows", [&] { return shape_triangle_cuda[std::countr_zero(byte_size(d.dtype))](t, l.stream.handle); });
+}
+template <class Op> PrecisionGuarantee summed_in_double(const typename Op::Descriptor&) {
+  return {.math_precision = DType::f64, .accumulator = DType::f64, .batch_invariant = true};
+}
+template <class Op> constexpr Kernel<Op> bits_row(std::string_view name, Launcher<Op> run) {
+  return {.name = name, .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_whole_bytes<Op>(run), .guarantee = exact<Op>};
+}
+template <class Op> constexpr Kernel<Op> sum_row(std::string_view name, Launcher<Op> run) {
+  return {.name = name, .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<Op>(Floating{}, run), .guarantee = summed_in_double<Op>};
+}
+
+}  // namespace
+
+#define BARACUDA_SHAPE_ROW(OP, MADE)                                  \
+  template <> std::span<const Kernel<OP>> cuda_kernels<OP>() {        \
+    static constexpr Kernel<OP> list[] = {MADE};                      \
+    return list;                                                      \
+  }
+BARACUDA_SHAPE_ROW(Permute, bits_row<Permute>("permute.cuda.strided", run_moves))
+BARACUDA_SHAPE_ROW(Concat, bits_row<Concat>("concat.cuda.strided", run_moves))
+BARACUDA_SHAPE_ROW(Split, bits_row<Split>("split.cuda.strided", run_moves))
+BARACUDA_SHAPE_ROW(Pad, bits_row<Pad>("pad.cuda.units", run_pad))
+BARACUDA_SHAPE_ROW(PadBackward, sum_row<PadBackward>("pad_backward.cuda.units", run_pad_backward))
+BARACUDA_SHAPE_ROW(Flip, bits_row<Flip>("flip.cuda.units", run_gather))
+BARACUDA_SHAPE_ROW(Roll, bits_row<Roll>("roll.cuda.units", run_roll))
+BARACUDA_SHAPE_ROW(Repeat, bits_row<Repeat>("repeat.cuda.units", run_gather))
+BARACUDA_SHAPE_ROW(RepeatBackward, sum_row<RepeatBackward>("repeat_backward.cuda.elements", run_sum_back))
+BARACUDA_SHAPE_ROW(RepeatInterleave, bits_row<RepeatInterleave>("repeat_interleave.cuda.units", run_gather))
+BARACUDA_SHAPE_ROW(RepeatInterleaveBackward, sum_row<RepeatInterleaveBackward>("repeat_interleave_backward.cuda.elements", run_sum_back))
+BARACUDA_SHAPE_ROW(Slice, bits_row<Slice>("slice.cuda.strided", run_moves))
+BARACUDA_SHAPE_ROW(SliceBackward, bits_row<SliceBackward>("slice_backward.cuda.strided", run_moves))
+BARACUDA_SHAPE_ROW(UpdateSlice, bits_row<UpdateSlice>("update_slice.cuda.strided", run_moves))
+BARACUDA_SHAPE_ROW(UpdateSliceBackward, bits_row<UpdateSliceBackward>("update_slice_backward.cuda.strided", run_moves))
+BARACUDA_SHAPE_ROW(Triangle, bits_row<Triangle>("triangle.cuda.rows", run_triangle))
+BARACUDA_SHAPE_ROW(Diagonal, bits_row<Diagonal>("diagonal.cuda.strided", run_moves))
+BARACUDA_SHAPE_ROW(DiagonalEmbed, bits_row<DiagonalEmbed>("diagonal_embed.cuda.strided", run_moves))
+#undef BARACUDA_SHAPE_ROW
+
+}  // namespace baracuda

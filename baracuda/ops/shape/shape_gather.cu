@@ -1,0 +1,222 @@
+// pad, flip, roll, repeat and their like: each element is read and written once; the floor is memory bandwidth. y is written in units of 16 bytes,
+// whatever its rows' lengths: a unit that lies in one row and one stretch of its map is one or two loads of 16 bytes, shifted into place
+// (a whole unit where x has it aligned) or turned round; any other unit goes element by element.
+#include "baracuda/math/half.hpp"
+#include "baracuda/ops/shape/shape_cuda.hpp"
+#include "baracuda/ops/shape/shape_words.cuh"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+using namespace shape_device;
+using device_map::Vector;
+
+constexpr int kThreads = 256;
+template <class T> inline constexpr int kLanes = 16 / int(sizeof(T));
+
+template <class I> struct Axis {
+  AxisMapOf<I> map;
+  device::Divisor by;  // map.m
+  int64_t x_stride, y_stride;
+};
+template <class I> struct Gather {
+  int rank;
+  bool narrow;         // elements < 2^31
+  Axis<I> axis[kMaxRank];
+  const void* x;
+  void* y;
+  uint64_t fill[2];
+  int64_t elements;
+};
+// 16 bytes from p on, which is aligned to elements; the 32 bytes that hold them from the last multiple of 16 on may be read.
+template <class T> __device__ __forceinline__ Vector<T, kLanes<T>> load_shifted(const T* p) {
+  const unsigned a = unsigned(uintptr_t(p)) & 15;
+  const uint4* q = reinterpret_cast<const uint4*>(uintptr_t(p) - a);
+  const uint4 low = q[0], high = q[1];
+  uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+  if (a & 8)
+#pragma unroll
+    for (int k = 0; k < 6; ++k) w[k] = w[k + 2];
+  if (a & 4)
+#pragma unroll
+    for (int k = 0; k < 5; ++k) w[k] = w[k + 1];
+  if constexpr (sizeof(T) < 4)
+#pragma unroll
+    for (int k = 0; k < 4; ++k) w[k] = __funnelshift_r(w[k], w[k + 1], (a & 3) * 8);
+  struct Words { uint32_t word[4]; };
+  return __builtin_bit_cast(Vector<T, kLanes<T>>, Words{{w[0], w[1], w[2], w[3]}});
+}
+template <class T, int N> __device__ __forceinline__ Vector<T, N> reversed(const Vector<T, N>& v) {
+  Vector<T, N> r;
+#pragma unroll
+  for (int j = 0; j < N; ++j) r.lane[j] = v.lane[N - 1 - j];
+  return r;
+}
+// Offset in x of the outer axes of a row of y; false: they are filled.
+template <class I> __device__ __forceinline__ bool outer_offset(const Gather<I>& g, int64_t row, int64_t& x_at, int64_t& y_at) {
+  bool taken = true;
+  x_at = y_at = 0;
+#pragma unroll 1
+  for (int a = g.rank - 2; a >= 0; --a) {
+    const Axis<I>& axis = g.axis[a];
+    const int64_t q = g.narrow ? int64_t(axis.by.quotient(uint32_t(row))) : row / axis.map.m;
+    const I o = I(row - q * axis.map.m), from = axis.map.run(o).from;
+    taken = taken && from >= 0;
+    x_at += from * axis.x_stride, y_at += o * axis.y_stride;
+    row = q;
+  }
+  return taken;
+}
+template <class T, class I, bool kUnits> __global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant__ Gather<I> g) {
+  constexpr int V = kUnits ? kLanes<T> : 1;
+  const Axis<I>& inner = g.axis[g.rank - 1];
+  const T fill = bits_of<T>(g.fill[0], g.fill[1]);
+  const T* const x = static_cast<const T*>(g.x);
+  T* const y = static_cast<T*>(g.y);
+  const int64_t units = (g.elements + V - 1) / V;
+  for (int64_t u = int64_t(blockIdx.x) * kThreads + threadIdx.x; u < units; u += int64_t(gridDim.x) * kThreads) {
+    const int64_t first = u * V;
+    int64_t row = g.narrow ? int64_t(inner.by.quotient(uint32_t(first))) : first / inner.map.m, x_at, y_at;
+    I o = I(first - row * inner.map.m);
+    bool taken = outer_offset(g, row, x_at, y_at);
+    if constexpr (kUnits) {
+      const auto run = inner.map.run(o);
+      const int64_t step = run.step * inner.x_stride;
+      if (o + V <= inner.map.m && (!taken || run.length >= V) && first + V <= g.elements) {
+        Vector<T, V> e;
+        const bool backwards = step == -1;
+        if (!taken || run.from < 0) {
+#pragma unroll
+          for (int j = 0; j < V; ++j) e.lane[j] = fill;
+        } else {
+          const T* p = x + x_at + run.from * inner.x_stride - (backwards ? V - 1 : 0);
+          const int64_t low = run.step < 0 ? run.from - (V - 1) : run.from;
+          const int64_t begin = inner.x_stride > 0 ? low : inner.map.n - V - low;  // elements of x's row that lie before p
+          const int64_t before = int64_t(unsigned(uintptr_t(p)) & 15) / int64_t(sizeof(T));
+          if (step == 1 || backwards) {
+            if (before == 0) e = *reinterpret_cast<const Vector<T, V>*>(p);
+            else if (begin >= before && begin - before + 2 * V <= inner.map.n) e = load_shifted(p);
+            else {
+#pragma unroll
+              for (int j = 0; j < V; ++j) e.lane[j] = p[j];
+            }
+            if (backwards) e = reversed(e);
+          } else {
+#pragma unroll
+            for (int j = 0; j < V; ++j) e.lane[j] = p[j * step];
+          }
+        }
+        *reinterpret_cast<Vector<T, V>*>(y + first) = e;
+        continue;
+      }
+    }
+#pragma unroll 1
+    for (int j = 0; j < V && first + j < g.elements; ++j) {
+      if (o == inner.map.m) o = 0, taken = outer_offset(g, ++row, x_at, y_at);
+      const I from = inner.map.run(o).from;
+      y[kUnits ? first + j : y_at + o * inner.y_stride] = taken && from >= 0 ? x[x_at + from * inner.x_stride] : fill;
+      ++o;
+    }
+  }
+}
+template <class I> void set_axes(Gather<I>& to, const GatherAxes& g) {
+  to.rank = g.rank, to.x = g.x, to.y = g.y, to.fill[0] = g.fill[0], to.fill[1] = g.fill[1], to.elements = 1;
+  for (int a = 0; a < g.rank; ++a) to.elements *= g.axis[a].map.m;
+  to.narrow = to.elements < int64_t(1) << 31;
+  for (int a = 0; a < g.rank; ++a) {
+    const AxisMap& m = g.axis[a].map;
+    to.axis[a] = {{m.kind, I(m.n), I(m.m), I(m.start), I(m.step), I(m.base), I(m.period)}, device::Divisor::of(uint32_t(to.narrow && m.m > 0 ? m.m : 1)), g.axis[a].x_stride, g.axis[a].y_stride};
+  }
+}
+template <int kLog> int gather(const GatherAxes& g, void* stream) {
+  using T = typename BitsOf<kLog>::Type;
+  constexpr int64_t kNarrow = int64_t(1) << 29;
+  bool narrow = true, dense = uintptr_t(g.y) % 16 == 0;
+  int64_t elements = 1;
+  for (int a = g.rank - 1; a >= 0; --a) {
+    const AxisMap& m = g.axis[a].map;
+    for (const int64_t v : {m.n, m.m, m.start, m.step, m.base, m.period}) narrow = narrow && v < kNarrow && v > -kNarrow;
+    dense = dense && (m.m == 1 || g.axis[a].y_stride == elements);
+    elements *= m.m;
+  }
+  if (elements == 0) return 0;
+  if (narrow) {
+    Gather<int32_t> n{};
+    set_axes(n, g);
+    if (dense) return device::launch(gather_kernel<T, int32_t, true>, device::blocks_for(device::ceil_div(elements, kLanes<T>), kThreads), kThreads, 0, stream, n);
+    return device::launch(gather_kernel<T, int32_t, false>, device::blocks_for(elements, kThreads), kThreads, 0, stream, n);
+  }
+  Gather<int64_t> n{};
+  set_axes(n, g);
+  return device::launch(gather_kernel<T, int64_t, false>, device::blocks_for(elements, kThreads), kThreads, 0, stream, n);
+}
+
+// --- the adjoint, an element of dx a thread
+template <class T> __global__ void __launch_bounds__(kThreads) sum_back_kernel(const __grid_constant__ SumBackAxes s) {
+  const T* const dy = static_cast<const T*>(s.dy);
+  int64_t all = 1;
+  for (int a = 0; a < s.rank; ++a) all *= s.axis[a].map.n;
+  for (int64_t u = int64_t(blockIdx.x) * kThreads + threadIdx.x; u < all; u += int64_t(gridDim.x) * kThreads) {
+    int64_t terms = 1, x_at = 0, rest = u;
+#pragma unroll 1
+    for (int a = s.rank - 1; a >= 0; --a) {
+      const ShapeAxis& axis = s.axis[a];
+      const int64_t q = rest / axis.map.n, i = rest - q * axis.map.n;
+      AxisMap::Progression p[3];
+      axis.map.takers(i, p);
+      terms *= p[0].count + p[1].count + p[2].count, x_at += i * axis.x_stride;
+      rest = q;
+    }
+    double sum = -0.0;  // of one term its bits
+    T only{};
+#pragma unroll 1
+    for (int64_t t = 0; t < terms; ++t) {  // in dy's row-major order
+      int64_t y_at = 0, number = t;
+      rest = u;
+#pragma unroll 1
+      for (int a = s.rank - 1; a >= 0; --a) {
+        const ShapeAxis& axis = s.axis[a];
+        const int64_t q = rest / axis.map.n, i = rest - q * axis.map.n;
+        AxisMap::Progression p[3];
+        axis.map.takers(i, p);
+        const int64_t count = p[0].count + p[1].count + p[2].count, next = number / count;
+        int64_t k = number - next * count;
+        const bool second = k >= p[0].count, third = k >= p[0].count + p[1].count;
+        k -= third ? p[0].count + p[1].count : second ? p[0].count : 0;
+        const int64_t first = third ? p[2].first : second ? p[1].first : p[0].first, step = third ? p[2].step : second ? p[1].step : p[0].step;
+        y_at += (first + k * step) * axis.y_stride;
+        rest = q, number = next;
+      }
+      only = dy[y_at];
+      sum = sum + to_double(only);
+    }
+    static_cast<T*>(s.dx)[x_at] = terms == 0 ? T{} : terms == 1 ? only : from_double<T>(sum);
+  }
+}
+template <class T> int sum_back(const SumBackAxes& s, void* stream) {
+  int64_t all = 1;
+  for (int a = 0; a < s.rank; ++a) all *= s.axis[a].map.n;
+  return all == 0 ? 0 : device::launch(sum_back_kernel<T>, device::blocks_for(all, kThreads), kThreads, 0, stream, s);
+}
+
+// --- rolls of the flat order with strides
+template <class T> __global__ void __launch_bounds__(kThreads) roll_flat_kernel(const __grid_constant__ RollFlat r) {
+  for (int64_t o = int64_t(blockIdx.x) * kThreads + threadIdx.x; o < r.y.units; o += int64_t(gridDim.x) * kThreads) {
+    int64_t from[1], to[1];
+    r.x.offsets(r.map.run(o).from, from), r.y.offsets(o, to);
+    static_cast<T*>(r.to)[to[0]] = static_cast<const T*>(r.from)[from[0]];
+  }
+}
+template <int kLog> int roll_flat(const RollFlat& r, void* stream) {
+  return device::launch(roll_flat_kernel<typename BitsOf<kLog>::Type>, device::blocks_for(r.y.units, kThreads), kThreads, 0, stream, r);
+}
+
+using SumBackLaunch = int (*)(const SumBackAxes&, void*);
+}  // namespace
+}  // namespace BARACUDA_ISA
+
+int (*const shape_gather_cuda[5])(const GatherAxes&, void*) = {gather<0>, gather<1>, gather<2>, gather<3>, gather<4>};
+int (*const shape_roll_flat_cuda[5])(const RollFlat&, void*) = {roll_flat<0>, roll_flat<1>, roll_flat<2>, roll_flat<3>, roll_flat<4>};
+extern const ByDType<SumBackLaunch> shape_sum_back_cuda = device::floating<SumBackLaunch>(sum_back<f16>, sum_back<bf16>, sum_back<float>, sum_back<double>);
+
+}  // namespace baracuda
