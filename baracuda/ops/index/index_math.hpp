@@ -44,5 +44,15 @@ template <class T> BARACUDA_HD T beaten(bool largest) {
   else return from_double<T>(largest ? -__builtin_inf() : __builtin_inf());
 }
 
+// Of gradients: whether an element is the one that stayed, NaN too, and dy's share among n, rounded once.
+template <class T> BARACUDA_HD bool equal(T a, T b) {
+  if constexpr (std::is_same_v<T, double>) return a == b || (a != a && b != b);
+  else return to_float(a) == to_float(b) || (to_float(a) != to_float(a) && to_float(b) != to_float(b));
+}
+template <class T> BARACUDA_HD T share(T dy, double factor, int64_t n) {
+  if constexpr (std::is_same_v<T, double>) return n > 1 ? dy / double(n) : dy * factor;
+  else return from_float<T>(n > 1 ? to_float(dy) / float(n) : to_float(dy) * float(factor));
+}
+
 }  // namespace indexing
 }  // namespace baracuda

@@ -41,10 +41,10 @@ template <class F> __device__ __forceinline__ void for_elements(const ScatterCud
     f(at, p.s.first[at[2]], p.s.first[at[2] + 1]);
   }
 }
-__device__ __forceinline__ int64_t source_at(const ScatterCuda& p, uint32_t sorted, int64_t column) {
-  int64_t at[1];
-  p.positions.offsets(p.s.order()[sorted], at);
-  return at[0] + column;
+template <int k = 0, int K> __device__ __forceinline__ int64_t source_at(const device::SortedRows& s, const device::Walk<K>& positions, uint32_t sorted, int64_t column) {
+  int64_t at[K];
+  positions.offsets(s.order()[sorted], at);
+  return at[k] + column;
 }
 template <class T> __global__ void __launch_bounds__(kBlock) combine_kernel(const __grid_constant__ ScatterCuda p) {
   using S = indexing::Sum<T>;
@@ -55,7 +55,7 @@ template <class T> __global__ void __launch_bounds__(kBlock) combine_kernel(cons
       const bool largest = p.combine == CombineCuda::amax;
       if (!p.self) y = indexing::beaten<T>(largest);
       for (uint32_t i = first; i < end; ++i) {
-        const T one = src[source_at(p, i, at[3])];
+        const T one = src[source_at(p.s, p.positions, i, at[3])];
         if (indexing::beats(one, y, largest)) y = one;
       }
     } else if (first < end) {
@@ -64,7 +64,7 @@ template <class T> __global__ void __launch_bounds__(kBlock) combine_kernel(cons
         if constexpr (kIsHalf<T>) sum = to_float(y);
         else sum = y;
       }
-      for (uint32_t i = first; i < end; ++i) sum = indexing::sum_of(sum, src[source_at(p, i, at[3])], p.alpha);
+      for (uint32_t i = first; i < end; ++i) sum = indexing::sum_of(sum, src[source_at(p.s, p.positions, i, at[3])], p.alpha);
       y = indexing::mean_of<T>(sum, p.combine == CombineCuda::mean ? int64_t(end - first) + p.self : 1);
     }
     static_cast<T*>(p.y)[at[0]] = y;
@@ -74,7 +74,7 @@ struct alignas(16) Bits16 { uint64_t low, high; };
 template <class U> __global__ void __launch_bounds__(kBlock) replace_kernel(const __grid_constant__ ScatterCuda p) {
   const U *x = static_cast<const U*>(p.x), *src = static_cast<const U*>(p.src);
   for_elements(p, [&](const int64_t (&at)[4], uint32_t first, uint32_t end) {
-    static_cast<U*>(p.y)[at[0]] = first < end ? src[source_at(p, end - 1, at[3])] : x[at[1]];
+    static_cast<U*>(p.y)[at[0]] = first < end ? src[source_at(p.s, p.positions, end - 1, at[3])] : x[at[1]];
   });
 }
 template <class T> int combine(const ScatterCuda& p, void* stream) {
@@ -82,6 +82,41 @@ template <class T> int combine(const ScatterCuda& p, void* stream) {
 }
 template <class U> int replace(const ScatterCuda& p, void* stream) {
   return device::launch(replace_kernel<U>, device::blocks_for(p.walk.units, kBlock), kBlock, 0, stream, p);
+}
+template <class T> __global__ void __launch_bounds__(kBlock) backward_kernel(const __grid_constant__ ScatterBackwardCuda p) {
+  using indexing::equal, indexing::share;
+  const T *dy = static_cast<const T*>(p.dy), *x = static_cast<const T*>(p.x), *src = static_cast<const T*>(p.src), *y = static_cast<const T*>(p.y);
+  for (int64_t e = int64_t(blockIdx.x) * kBlock + threadIdx.x; e < p.walk.units; e += int64_t(gridDim.x) * kBlock) {
+    int64_t at[7];
+    p.walk.offsets(e, at);
+    const uint32_t first = p.s.first[at[4]], end = p.s.first[at[4] + 1];
+    const T g = dy[at[1]];
+    const bool fell = first < end, mine = p.extremum ? equal(x[at[2]], y[at[3]]) && (p.self || !fell) : p.self || p.replace;
+    const auto stays = [&](uint32_t i) { return !p.extremum || equal(src[source_at<1>(p.s, p.positions, i, at[6])], y[at[3]]); };
+    int64_t n = mine && !p.replace;  // among whom dy is shared
+    if (p.extremum)
+      for (uint32_t i = first; i < end; ++i) n += stays(i);
+    else n += end - first;
+    if (p.dx) {
+      T d = g;
+      if (p.replace) d = fell ? T{} : g;
+      else if (p.add) d = fell && !p.self ? T{} : g;
+      else if (p.extremum ? mine : p.self) d = share(g, 1, n);
+      else if (p.extremum || fell) d = T{};
+      static_cast<T*>(p.dx)[at[0]] = d;
+    }
+    if (!p.dsrc) continue;
+    for (uint32_t i = first; i < end; ++i) {
+      T d{};
+      if (p.replace) d = i + 1 == end ? g : T{};
+      else if (p.add) d = share(g, p.alpha, 1);
+      else if (stays(i)) d = share(g, 1, n);
+      static_cast<T*>(p.dsrc)[source_at<0>(p.s, p.positions, i, at[5])] = d;
+    }
+  }
+}
+template <class T> int backward(const ScatterBackwardCuda& p, void* stream) {
+  return device::launch(backward_kernel<T>, device::blocks_for(p.walk.units, kBlock), kBlock, 0, stream, p);
 }
 using ScatterFn = int (*)(const ScatterCuda&, void*);
 template <class... T> constexpr ByDType<ScatterFn> combines(TypeList<T...>) {
@@ -91,7 +126,8 @@ template <class... T> constexpr ByDType<ScatterFn> combines(TypeList<T...>) {
 }
 constexpr ScatterCudaKernels kKernels = {
     sort, combines(TypeList<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>{}),
-    {replace<uint8_t>, replace<uint16_t>, replace<uint32_t>, replace<uint64_t>, replace<Bits16>}};
+    {replace<uint8_t>, replace<uint16_t>, replace<uint32_t>, replace<uint64_t>, replace<Bits16>},
+    device::floating<int (*)(const ScatterBackwardCuda&, void*)>(backward<f16>, backward<bf16>, backward<float>, backward<double>)};
 
 }  // namespace
 }  // namespace BARACUDA_ISA

@@ -6,22 +6,13 @@ namespace baracuda {
 namespace {
 
 using namespace index_detail;
+using indexing::equal, indexing::share;
 
 constexpr int64_t kHit = int64_t(1) << 62;  // amax, amin without x: something fell here
 
 template <class D> int64_t* carve_counts(const D& d, Carver& c) { return d.reduce == ScatterKind::add ? nullptr : c.take<int64_t>("counts", d.shape.numel()); }
 template <class Op> void carve(const typename Op::Descriptor& d, const void*, Carver& c) { carve_counts(d, c); }
 bool extremum(ScatterKind k) { return k == ScatterKind::amax || k == ScatterKind::amin; }
-template <class T> bool equal(T a, T b) {
-  if constexpr (std::is_same_v<T, double>) return a == b || (a != a && b != b);
-  else return to_float(a) == to_float(b) || (to_float(a) != to_float(a) && to_float(b) != to_float(b));
-}
-// dy's share, rounded once.
-template <class T> T share(T dy, double factor, int64_t n) {
-  if constexpr (std::is_same_v<T, double>) return n > 1 ? dy / double(n) : dy * factor;
-  else return from_float<T>(n > 1 ? to_float(dy) / float(n) : to_float(dy) * float(factor));
-}
-
 template <class Op> Status run_backward(const Launch<Op>& l) {
   const auto& d = l.desc;
   const auto& a = l.args;

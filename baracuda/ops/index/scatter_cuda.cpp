@@ -2,6 +2,7 @@
 #include <bit>
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
+#include "baracuda/ops/copy/copy_cuda.hpp"
 #include "baracuda/ops/index/index_places.hpp"
 
 namespace baracuda {
@@ -28,70 +29,110 @@ template <class D> std::string refuse(const D& d, const PlanPreference&) {
   return {};
 }
 
+// The walk of the indices: positions are the axes of the indices, and those along which they differ. A column has all of x's places along the
+// others. A place is the ordinal of an element of x among the axes whose elements are places of their own.
+struct Positions {
+  IndexPlaces places;
+  int along[kMaxRank], count = 0;
+  bool of_place[kMaxRank] = {};
+  int64_t weight[kMaxRank] = {};
+  Shape shape;
+  PlacesCuda p{};
+
+  template <class D> Positions(const D& d, IndexLists indices, const void* any, Carver& c) : places(places_of(d)) {
+    p.s = carve(d, c);
+    Strides key[kMaxRank];
+    for (int k = 0; k < places.keys; ++k) key[k] = key_strides(places, indices[size_t(k)]);
+    for (int i = 0; i < places.walk.rank; ++i) {
+      bool position = places.of[i] < 0 || places.walk[i] != d.shape[places.of[i]];
+      for (int k = 0; k < places.keys; ++k) position = position || key[k][i] != 0;
+      if (!position) continue;
+      along[count++] = i;
+      if (places.of[i] >= 0) of_place[places.of[i]] = true;
+    }
+    for (int k = 0; k < places.keys && d.shape.rank; ++k) of_place[places.key_axis[k]] = true;
+    int64_t all = 1;
+    for (int a = d.shape.rank - 1; a >= 0; --a)
+      if (of_place[a]) weight[a] = all, all *= d.shape[a];
+    Operand operands[1 + kMaxRank] = {{any, 1, {}}};
+    for (int j = 0; j < count; ++j) {
+      const int i = along[j];
+      shape.push_back(places.walk[i]);
+      operands[0].strides.push_back(places.of[i] < 0 ? 0 : weight[places.of[i]]);
+    }
+    for (int k = 0; k < places.keys; ++k) {
+      const TensorView& list = indices[size_t(k)];
+      operands[1 + k] = {list.data, int(byte_size(d.index_dtype)), {}};
+      for (int j = 0; j < count; ++j) operands[1 + k].strides.push_back(key[k][along[j]]);
+      p.key[k] = list.data, p.extent[k] = key_extent(d, places, k), p.add[k] = d.shape.rank ? weight[places.key_axis[k]] : 0;
+    }
+    p.s.n = shape.numel(), p.s.rows = all;
+    p.s.parts = p.s.n ? int((p.s.n + p.s.each - 1) / p.s.each) : 0;
+    p.positions = device::walk<1 + kMaxRank>(shape, operands, -1, 1);
+    p.keys = places.keys, p.i64 = d.index_dtype == DType::i64, p.negative = d.negative, p.clip = d.out_of_range == OutOfRange::clip;
+  }
+  // A tensor of the walk's shape, over the positions and, an element of x after the other, its columns. Nothing of one that is not there.
+  Operand over_positions(const TensorView& src) const {
+    Operand o = Operand::of(src);
+    if (!o.data) return o;
+    o.strides = {};
+    for (int j = 0; j < count; ++j) o.strides.push_back(src.strides[along[j]]);
+    return o;
+  }
+  Operand columns(const TensorView& src, const Shape& x) const {
+    if (src.absent()) return {};
+    Operand o{src.data, 1, {}};
+    for (int a = 0; a < x.rank; ++a) {
+      int64_t step = 0;
+      for (int i = 0; i < places.walk.rank; ++i)
+        if (places.of[i] == a && !of_place[a]) step = src.strides[i];
+      o.strides.push_back(step);
+    }
+    return o;
+  }
+  Operand ordinals(const void* any, const Shape& x) const {
+    Operand o{any, 1, {}};
+    for (int a = 0; a < x.rank; ++a) o.strides.push_back(weight[a]);
+    return o;
+  }
+};
 template <class D> Status combine(const Stream& stream, std::string_view kernel, const D& d, IndexLists indices, const TensorView& x, const TensorView& src,
                                   const TensorView& y, ScatterKind reduce, bool self, double alpha, Carver c) {
   if (y.numel() == 0) return {};
-  const IndexPlaces places = places_of(d);
-  PlacesCuda p{};
+  const Positions at(d, indices, y.data, c);
   ScatterCuda q{};
-  p.s = carve(d, c);
-  // Positions: the axes of the indices, and those along which they differ. A column has all of x's places along the others.
-  Strides key[kMaxRank];
-  for (int k = 0; k < places.keys; ++k) key[k] = key_strides(places, indices[size_t(k)]);
-  bool of_place[kMaxRank] = {};  // axes of x whose elements are places of their own
-  int along[kMaxRank], positions = 0;
-  for (int i = 0; i < places.walk.rank; ++i) {
-    bool position = places.of[i] < 0 || places.walk[i] != d.shape[places.of[i]];
-    for (int k = 0; k < places.keys; ++k) position = position || key[k][i] != 0;
-    if (!position) continue;
-    along[positions++] = i;
-    if (places.of[i] >= 0) of_place[places.of[i]] = true;
-  }
-  for (int k = 0; k < places.keys && d.shape.rank; ++k) of_place[places.key_axis[k]] = true;
-  // A place is the ordinal of an element among those axes.
-  int64_t weight[kMaxRank] = {}, all = 1;
-  for (int a = d.shape.rank - 1; a >= 0; --a)
-    if (of_place[a]) weight[a] = all, all *= d.shape[a];
-  Shape shape;
-  Operand place{y.data, 1, {}}, from_src = Operand::of(src);
-  from_src.strides = {};
-  for (int j = 0; j < positions; ++j) {
-    const int i = along[j];
-    shape.push_back(places.walk[i]);
-    place.strides.push_back(places.of[i] < 0 ? 0 : weight[places.of[i]]);
-    from_src.strides.push_back(src.strides[i]);
-  }
-  Operand operands[1 + kMaxRank] = {place};
-  for (int k = 0; k < places.keys; ++k) {
-    const TensorView& list = indices[size_t(k)];
-    operands[1 + k] = {list.data, int(byte_size(d.index_dtype)), {}};
-    for (int j = 0; j < positions; ++j) operands[1 + k].strides.push_back(key[k][along[j]]);
-    p.key[k] = list.data, p.extent[k] = key_extent(d, places, k), p.add[k] = d.shape.rank ? weight[places.key_axis[k]] : 0;
-  }
-  p.s.n = shape.numel(), p.s.rows = all;
-  p.s.parts = p.s.n ? int((p.s.n + p.s.each - 1) / p.s.each) : 0;
-  p.positions = device::walk<1 + kMaxRank>(shape, operands, -1, 1);
-  p.keys = places.keys, p.i64 = d.index_dtype == DType::i64, p.negative = d.negative, p.clip = d.out_of_range == OutOfRange::clip;
-
-  q.s = p.s;
-  const Operand sources[] = {from_src};
-  q.positions = device::walk<1>(shape, sources, -1, 1);
-  Operand id{y.data, 1, {}}, column{y.data, 1, {}};
-  for (int a = 0; a < d.shape.rank; ++a) {
-    id.strides.push_back(weight[a]);
-    int64_t step = 0;
-    for (int i = 0; i < places.walk.rank; ++i)
-      if (places.of[i] == a && !of_place[a]) step = src.strides[i];
-    column.strides.push_back(step);
-  }
-  const Operand elements[] = {Operand::of(y), Operand::of(x), id, column};
+  q.s = at.p.s;
+  const Operand sources[] = {at.over_positions(src)};
+  q.positions = device::walk<1>(at.shape, sources, -1, 1);
+  const Operand elements[] = {Operand::of(y), Operand::of(x), at.ordinals(y.data, d.shape), at.columns(src, d.shape)};
   q.walk = device::walk<4>(d.shape, elements, 0, 1);
   q.x = x.data, q.src = src.data, q.y = y.data, q.alpha = alpha, q.self = self;
   q.combine = reduce == ScatterKind::mean ? CombineCuda::mean : reduce == ScatterKind::amax ? CombineCuda::amax : reduce == ScatterKind::amin ? CombineCuda::amin : CombineCuda::add;
   return device::queue(stream, kernel, [&] {
-    if (const int e = scatter_cuda_kernels.sort(p, stream.handle)) return e;
+    if (const int e = scatter_cuda_kernels.sort(at.p, stream.handle)) return e;
     if (reduce == ScatterKind::replace) return scatter_cuda_kernels.replace[std::countr_zero(byte_size(d.dtype))](q, stream.handle);
     return scatter_cuda_kernels.combine[d.dtype](q, stream.handle);
+  });
+}
+template <class Op> Status run_backward(const Launch<Op>& l) {
+  const auto& d = l.desc;
+  const auto& a = l.args;
+  Carver c = l.carver();
+  const Positions at(d, lists(a.indices), a.dy.data, c);
+  const Operand sources[] = {at.over_positions(a.dsrc), at.over_positions(a.src)};
+  const Operand elements[] = {Operand::of(a.dx), Operand::of(a.dy), Operand::of(a.x), Operand::of(a.y), at.ordinals(a.dy.data, d.shape), at.columns(a.dsrc, d.shape), at.columns(a.src, d.shape)};
+  ScatterBackwardCuda q{};
+  q.s = at.p.s;
+  q.positions = device::walk<2>(at.shape, sources, -1, 1), q.walk = device::walk<7>(d.shape, elements, 1, 1);
+  q.dy = a.dy.data, q.x = a.x.data, q.src = a.src.data, q.y = a.y.data, q.dx = a.dx.data, q.dsrc = a.dsrc.data;
+  q.replace = d.reduce == ScatterKind::replace, q.add = d.reduce == ScatterKind::add, q.extremum = d.reduce == ScatterKind::amax || d.reduce == ScatterKind::amin;
+  q.alpha = d.alpha, q.self = d.include_self;
+  return device::queue(l.stream, Op::name, [&] {
+    if (!a.dsrc.absent())  // what falls nowhere has none
+      if (const int e = fill_on_device(a.dsrc.shape, Operand::of(a.dsrc), 0, 0, l.stream.handle)) return e;
+    if (d.shape.numel() == 0) return 0;
+    if (const int e = scatter_cuda_kernels.sort(at.p, l.stream.handle)) return e;
+    return scatter_cuda_kernels.backward[d.dtype](q, l.stream.handle);
   });
 }
 template <class Op> Status run_scatter(const Launch<Op>& l) {
@@ -121,6 +162,14 @@ template <> std::span<const Kernel<Scatter>> cuda_kernels<Scatter>() {
 }
 template <> std::span<const Kernel<IndexPut>> cuda_kernels<IndexPut>() {
   static constexpr Kernel<IndexPut> list[] = {row<IndexPut>("index_put.cuda.sorted", launch_whole_bytes<IndexPut>(run_scatter<IndexPut>))};
+  return list;
+}
+template <> std::span<const Kernel<ScatterBackward>> cuda_kernels<ScatterBackward>() {
+  static constexpr Kernel<ScatterBackward> list[] = {row<ScatterBackward>("scatter_backward.cuda.sorted", launch_all<ScatterBackward>(Floating{}, run_backward<ScatterBackward>))};
+  return list;
+}
+template <> std::span<const Kernel<IndexPutBackward>> cuda_kernels<IndexPutBackward>() {
+  static constexpr Kernel<IndexPutBackward> list[] = {row<IndexPutBackward>("index_put_backward.cuda.sorted", launch_all<IndexPutBackward>(Floating{}, run_backward<IndexPutBackward>))};
   return list;
 }
 template <> std::span<const Kernel<GatherBackward>> cuda_kernels<GatherBackward>() {

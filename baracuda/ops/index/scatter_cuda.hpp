@@ -26,10 +26,21 @@ struct ScatterCuda {
   CombineCuda combine;
   bool self;
 };
+// Gradients. An element of x shares out its dy to itself and to its positions.
+struct ScatterBackwardCuda {
+  device::SortedRows s;
+  device::Walk<7> walk;                  // dx, dy, x, y, the place, the columns in dsrc and in src
+  device::Walk<2> positions;             // dsrc, src
+  const void *dy, *x, *src, *y;          // x, src, y: amax and amin
+  void *dx, *dsrc;                       // null: not wanted; dsrc is zeros
+  double alpha;
+  bool replace, add, extremum, self;     // none of the first three: mean
+};
 struct ScatterCudaKernels {
   int (*sort)(const PlacesCuda&, void* stream);
   ByDType<int (*)(const ScatterCuda&, void* stream)> combine;
   int (*replace[5])(const ScatterCuda&, void* stream);  // by the logarithm of the element's bytes
+  ByDType<int (*)(const ScatterBackwardCuda&, void* stream)> backward;
 };
 extern const ScatterCudaKernels scatter_cuda_kernels;
 
