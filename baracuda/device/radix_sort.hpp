@@ -17,16 +17,23 @@ struct SortedRows {
   BARACUDA_HD const uint32_t* sorted() const { return keys[passes % 2]; }
   BARACUDA_HD const uint32_t* order() const { return values[passes % 2]; }
 };
-inline SortedRows carve_sorted(Carver& c, int64_t n, int64_t rows) {
+// By `passes` digits, 4 at most; `first` is not carved.
+inline SortedRows carve_sort(Carver& c, int64_t n, int passes) {
   SortedRows s{};
-  s.n = n, s.rows = rows;
-  while (s.passes < 4 && uint64_t(rows) >> (8 * s.passes)) ++s.passes;
+  s.n = n, s.passes = passes;
   const int64_t least = int64_t(kSortMostParts) * kSortPiece;
   s.each = (n + least - 1) / least * kSortPiece;
   s.parts = n ? int((n + s.each - 1) / s.each) : 0;
   for (auto& k : s.keys) k = c.take<uint32_t>("rows of elements", n);
   for (auto& v : s.values) v = c.take<uint32_t>("order of elements", n);
   s.counts = c.take<uint32_t>("counts of digits", int64_t(s.parts) * s.passes * kSortDigits);
+  return s;
+}
+inline SortedRows carve_sorted(Carver& c, int64_t n, int64_t rows) {
+  int passes = 0;
+  while (passes < 4 && uint64_t(rows) >> (8 * passes)) ++passes;
+  SortedRows s = carve_sort(c, n, passes);
+  s.rows = rows;
   s.first = c.take<uint32_t>("first of each row", rows + 1);
   return s;
 }

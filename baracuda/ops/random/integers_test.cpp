@@ -127,7 +127,6 @@ TEST(RandomIntegers, RandintIsEven) {
     }
 }
 TEST(RandomIntegers, PermutationsSortTheirKeys) {
-  if (on_cuda()) GTEST_SKIP() << "randperm has no CUDA row";
   for (int64_t n : {1, 2, 7, 300, 4096, 4097, 30000})
     for (DType t : {DType::i32, DType::i64, DType::u16})
       for (Layout layout : {Layout::dense, Layout::reversed}) {
@@ -166,7 +165,6 @@ TEST(RandomIntegers, SplitsThreadsInstructionSetsAndRefusals) {
   check_repeat_bits<RandomBits>({DType::i64, {n}}, {wide, 9, 7}, {}, 1);
   check_contract<Randint>({DType::i32, {n}, -9, 1000}, {whole, 9, 7});
   check_contract<RandomBits>({DType::i32, {n}}, {whole, 9, 7});
-  if (on_cuda()) GTEST_SKIP() << "randperm has no CUDA row";
   check_repeat_bits<Randperm>({DType::i64, {3, n}}, {order, 9, 7}, {}, 1);
   for (Isa set : {Isa::portable, Isa::avx2}) {
     limit_isa(set);

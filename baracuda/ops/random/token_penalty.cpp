@@ -6,6 +6,7 @@
 #include "baracuda/math/half.hpp"
 #include "baracuda/ops/copy/copy_elements.hpp"
 #include "baracuda/ops/elementwise/map.hpp"
+#include "baracuda/ops/random/token_penalty_math.hpp"
 
 namespace baracuda {
 namespace {
@@ -67,7 +68,7 @@ Status run_penalty(const Launch<TokenPenalty>& l) {
         int64_t at[7];
         walk.offsets(row, at);
         const auto factor = [&](const TensorView& v, int k, double otherwise) { return v.absent() ? otherwise : double(v.as<float>()[at[k]]); };
-        const double repetition = factor(a.repetition, 4, d.repetition), frequency = factor(a.frequency, 5, d.frequency), presence = factor(a.presence, 6, d.presence);
+        const token_penalty::Factors factors{factor(a.repetition, 4, d.repetition), factor(a.frequency, 5, d.frequency), factor(a.presence, 6, d.presence)};
         const auto both = [&](auto f) { each_token(d, a.tokens, at[2], f), each_token(d, a.prompt, at[3], f); };
         both([&](int64_t token) { count[token] = 0; });
         each_token(d, a.tokens, at[2], [&](int64_t token) { ++count[token]; });
@@ -76,10 +77,7 @@ Status run_penalty(const Launch<TokenPenalty>& l) {
           if (count[token] == 0) return;
           const int64_t times = count[token] & ~kPrompt;
           count[token] = 0;
-          double v = to_double(a.x.as<T>()[at[0] + token * x_step]);
-          if (repetition != 1) v = v > 0 ? v / repetition : v * repetition;
-          if (times > 0) v = v - frequency * double(times) - presence;
-          a.y.as<T>()[at[1] + token * y_step] = from_double<T>(v);
+          a.y.as<T>()[at[1] + token * y_step] = from_double<T>(token_penalty::penalised(to_double(a.x.as<T>()[at[0] + token * x_step]), times, factors));
         });
       }
     });
