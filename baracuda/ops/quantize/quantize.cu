@@ -19,18 +19,20 @@ template <class V> struct Plain {
   __device__ __forceinline__ V over(V x) const { return x / s; }
 };
 
-// --- the arithmetic: elements of the types In to one of Out, given what is known of the scale
+// --- the arithmetic: elements of the types In to one of Out, given what is known of the scale; of rows, with a division for all
 template <class T> struct QuantizeOf {
   static constexpr int in = 1;
   using In = T;
   using Out = uint8_t;
   template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) { return quantize::steps_at(k.over(x[0]), k.s, k.c.lo, k.c.hi) + k.c.z; }
+  static __device__ __forceinline__ Out of_row(const V<T>* x, const Scaled<V<T>>& k) { return Out(bits(k.steps.raised(x[0])) + k.zero); }
 };
 template <class T, class Q> struct DequantizeOf {
   static constexpr int in = 1;
   using In = Q;
   using Out = T;
   template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) { return quantize::dequantized(x[0] - k.c.z, k.s); }
+  static __device__ __forceinline__ V<T> of_row(const V<T>* x, const Scaled<V<T>>& k) { return of(x, k); }
 };
 template <class T> struct FakeOf {
   static constexpr int in = 1;
@@ -39,6 +41,7 @@ template <class T> struct FakeOf {
   template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) {
     return quantize::dequantized(quantize::steps_at(k.over(x[0]), k.s, k.c.lo, k.c.hi), k.s);
   }
+  static __device__ __forceinline__ V<T> of_row(const V<T>* x, const Scaled<V<T>>& k) { return quantize::dequantized(k.steps(x[0]), k.s); }
 };
 template <class T, bool kFake> struct ThroughOf {  // dy, x
   static constexpr int in = 2;
@@ -48,12 +51,14 @@ template <class T, bool kFake> struct ThroughOf {  // dy, x
     const auto p = quantize::place_at(k.over(x[1]), k.s, k.c.lo, k.c.hi);
     return kFake ? quantize::fake_dx(x[0], p) : quantize::quantize_dx(x[0], k.s, p);
   }
+  static __device__ __forceinline__ V<T> of_row(const V<T>* x, const Scaled<V<T>>& k) { return of(x, k); }
 };
 template <class T> struct DequantizeBackwardOf {
   static constexpr int in = 1;
   using In = T;
   using Out = T;
   template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) { return quantize::dequantize_dx(x[0], k.s); }
+  static __device__ __forceinline__ V<T> of_row(const V<T>* x, const Scaled<V<T>>& k) { return of(x, k); }
 };
 
 // --- any strides
@@ -111,14 +116,12 @@ template <class F, class T, bool kWhole> __global__ void __launch_bounds__(devic
     for (int e = 0; e < kUnits; ++e) {
       const int64_t i = u + (e << q.teams.log);
       if (i >= q.teams.units) break;
-      Vector<Out, N> y;
-#pragma unroll
-      for (int j = 0; j < N; ++j) {
+      const Vector<Out, N> y = quantize::unit_of<Out, N>([&](int j) {
         V<T> v[K];
 #pragma unroll
         for (int k = 0; k < K; ++k) v[k] = quantize::number<Acc<T>>(x[k][e].lane[j]);
-        y.lane[j] = quantize::stored<Out>(F::of(v, row.k));
-      }
+        return F::of_row(v, row.k);
+      });
       store_unit<kWhole>(row.out + i * N, y, q.n - i * N);
     }
   });

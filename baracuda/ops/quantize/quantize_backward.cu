@@ -30,6 +30,11 @@ template <class T, class Q> struct DequantizeGradient {
 };
 
 constexpr int kEach = 2, kMostThreads = 256;
+template <class A> __device__ __forceinline__ void put_sums(const QuantizeGradients& q, const int64_t (&at)[7], const double (&sum)[2]) {
+  const A factor = A(q.grad_factor);
+  if (q.dscale) static_cast<A*>(q.dscale)[at[5]] = A(sum[0]) * factor;
+  if (q.dzero) static_cast<A*>(q.dzero)[at[6]] = A(sum[1]) * factor;
+}
 template <class F, class T, bool kWhole> __global__ void __launch_bounds__(kMostThreads) gradient_kernel(const __grid_constant__ QuantizeGradients q) {
   constexpr int N = kChunk<T>;
   using X = typename F::X;
@@ -72,12 +77,8 @@ template <class F, class T, bool kWhole> __global__ void __launch_bounds__(kMost
     }
     team.sums(sum, shared);
     if (!there || team.thread != 0) continue;
-    if (q.parts > 1) {
-      q.partial[2 * (row * q.parts + blockIdx.y)] = sum[0], q.partial[2 * (row * q.parts + blockIdx.y) + 1] = sum[1];
-    } else {
-      if (q.dscale) static_cast<Acc<T>*>(q.dscale)[at[5]] = Acc<T>(sum[0]);
-      if (q.dzero) static_cast<Acc<T>*>(q.dzero)[at[6]] = Acc<T>(sum[1]);
-    }
+    if (q.parts > 1) q.partial[2 * (row * q.parts + blockIdx.y)] = sum[0], q.partial[2 * (row * q.parts + blockIdx.y) + 1] = sum[1];
+    else put_sums<Acc<T>>(q, at, sum);
   }
 }
 template <class A> __global__ void __launch_bounds__(kMostThreads) join_kernel(const __grid_constant__ QuantizeGradients q) {
@@ -90,8 +91,7 @@ template <class A> __global__ void __launch_bounds__(kMostThreads) join_kernel(c
     if (team.thread != 0) continue;
     int64_t at[7];
     q.rows.offsets(row, at);
-    if (q.dscale) static_cast<A*>(q.dscale)[at[5]] = A(sum[0]);
-    if (q.dzero) static_cast<A*>(q.dzero)[at[6]] = A(sum[1]);
+    put_sums<A>(q, at, sum);
   }
 }
 template <class F, class T> int gradients(const QuantizeGradients& g, void* stream) {

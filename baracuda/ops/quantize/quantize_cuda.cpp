@@ -109,7 +109,7 @@ template <class Op> Status run_backward(const Launch<Op>& l, const ByDType<Quant
     set_parameters(d, host);
     g.dy = a.dy.data, g.x = a.x.data, g.scale = a.scale.data, g.zero_point = static_cast<const int32_t*>(a.zero_point.data);
     g.dx = a.dx.data, g.dscale = a.dscale.data, g.dzero = a.dzero_point.data, g.parts = parts_of(g.n), g.partial = partial;
-    g.parameters[0] = host.parameters[0], g.parameters[1] = host.parameters[1], g.host_scale = host.scale, g.host_zero = host.zero_point;
+    g.parameters[0] = host.parameters[0], g.parameters[1] = host.parameters[1], g.host_scale = host.scale, g.host_zero = host.zero_point, g.grad_factor = d.grad_factor;
     return device::queue(l.stream, Op::name, [&] { return gradients_of<Op>(d)(g, l.stream.handle); });
   }
   return device::queue(l.stream, Op::name, [&] {
@@ -119,6 +119,8 @@ template <class Op> Status run_backward(const Launch<Op>& l, const ByDType<Quant
       QuantizeSum sum{b.sum, {}};
       set_parameters(d, sum);
       if (const int error = sums_of<Op>(d).run(sum, l.stream.handle)) return error;
+      if (d.grad_factor == 1) continue;
+      if (const int error = quantize_sum_cuda_kernels.multiply[scale_dtype(d)](sums[k]->shape, Operand::of(*sums[k]), d.grad_factor, l.stream.handle)) return error;
     }
     if (a.dx.absent()) return 0;
     if constexpr (std::is_same_v<Op, DequantizeBackward>) return queue_map(d, dx[d.dtype], {in[0], in[2], in[3], values(d, a.dx)}, l.stream.handle);

@@ -26,7 +26,10 @@ struct QuantizeSumLaunch {
 struct QuantizeCudaKernels {
   ByDType<QuantizeLaunch> quantize, dequantize[2], fake, quantize_backward, dequantize_backward, fake_backward;
 };
-struct QuantizeSumCudaKernels { ByDType<QuantizeSumLaunch> quantize, dequantize[2], fake; };
+struct QuantizeSumCudaKernels {
+  ByDType<QuantizeSumLaunch> quantize, dequantize[2], fake;
+  ByDType<int (*)(const Shape& shape, const device::Operand& v, double factor, void* stream)> multiply;  // v *= factor, of scales' dtypes
+};
 extern const QuantizeCudaKernels quantize_cuda_kernels;
 extern const QuantizeSumCudaKernels quantize_sum_cuda_kernels;
 
@@ -37,7 +40,7 @@ struct QuantizeGradients {
   const int32_t* zero_point;
   void *dx, *dscale, *dzero;  // null: not wanted
   int64_t n;
-  double parameters[2], host_scale, host_zero;
+  double parameters[2], host_scale, host_zero, grad_factor;
   bool whole;
   int64_t parts;         // of a row; more than one: their sums are in partial, two each
   double* partial;

@@ -1,18 +1,17 @@
 // quantize_dynamic. Rows that fit on chip: a team of threads holds its row, so that it is read once and its codes written once. Else the
 // range first (integer atomics on words that are ordered as the numbers are: their order does not show), then the scales, then the codes by
 // quantize, which reads x again: two readings and one writing. The floor is memory bandwidth.
-#include "baracuda/device/row_team.cuh"
 #include "baracuda/ops/quantize/quantize_cuda.hpp"
-#include "baracuda/ops/quantize/quantize_values.cuh"
+#include "baracuda/ops/quantize/quantize_rows.cuh"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 using device_map::Vector;
 using device_rows::kChunk;
+using quantize::V;
 using row_team::Team;
 
-template <class T> using V = Pack<Acc<T>, 1>;
 // The least and the greatest of finite numbers.
 template <class C> struct Range {
   C lo = C(kInf), hi = C(-kInf);
@@ -25,6 +24,18 @@ template <class C> struct Range {
 };
 template <class C> struct Least { __device__ __forceinline__ C operator()(C a, C b) const { return a < b ? a : b; } };
 template <class C> struct Greatest { __device__ __forceinline__ C operator()(C a, C b) const { return a > b ? a : b; } };
+
+// Two maxima over a team, for all its threads; `shared` holds 64. Every thread of the block calls.
+template <class C> __device__ __forceinline__ void greatest(C (&v)[2], const Team& team, C* shared) {
+  for (int w = (team.size < 32 ? team.size : 32) / 2; w; w /= 2)
+#pragma unroll
+    for (int k = 0; k < 2; ++k) v[k] = Greatest<C>{}(v[k], __shfl_xor_sync(0xffffffffu, v[k], w));
+  if (team.size <= 32) return;
+  __syncthreads();  // what was there may still be read
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = v[0], shared[32 + threadIdx.x / 32] = v[1];
+  __syncthreads();
+  for (int w = 0; w < team.size / 32; ++w) v[0] = Greatest<C>{}(v[0], shared[w]), v[1] = Greatest<C>{}(v[1], shared[32 + w]);
+}
 
 // --- rows on chip
 template <class T, int kChunks, bool kWhole> __global__ void __launch_bounds__(row_team::kMostTeam) dynamic_kernel(const __grid_constant__ QuantizeDynamicRows q) {
@@ -55,33 +66,23 @@ template <class T, int kChunks, bool kWhole> __global__ void __launch_bounds__(r
       for (int j = 0; j < N; ++j)
         if (kWhole || i + j < q.n) range.add(value(held[c].lane[j]).v);
     }
-    range.lo = team.over(range.lo, shared, Least<C>{}), range.hi = team.over(range.hi, shared + 32, Greatest<C>{});
+    C ends[2] = {-range.lo, range.hi};
+    greatest(ends, team, shared);
     if (!there) continue;
     C s;
     int32_t zero;
-    quantize::make_scale(q.symmetric, q.least, q.greatest, q.middle, range.lo, range.hi, s, zero);
+    quantize::make_scale(q.symmetric, q.least, q.greatest, q.middle, -ends[0], ends[1], s, zero);
     if (team.thread == 0) {
       static_cast<C*>(q.scale)[at[2]] = s;
       if (q.zero_point) q.zero_point[at[3]] = zero;
     }
     const double codes[] = {q.least, q.greatest};
-    const V<T> scale = V<T>::of(s);
-    const quantize::Codes<V<T>> c(codes, V<T>::of(C(zero)));
-    const quantize::Divider<V<T>> over(scale);
+    const quantize::Scaled<V<T>> k(codes, V<T>::of(s), V<T>::of(C(zero)));
     uint8_t* y = static_cast<uint8_t*>(q.y) + at[1];
 #pragma unroll
-    for (int k = 0; k < kChunks; ++k) {
-      const int64_t i = (int64_t(k) * team.size + team.thread) * N;
-      if (i >= q.n) continue;
-      Vector<uint8_t, N> e;
-#pragma unroll
-      for (int j = 0; j < N; ++j) e.lane[j] = quantize::stored<uint8_t>(quantize::steps_at(over(value(held[k].lane[j])), scale, c.lo, c.hi) + c.z);
-      if constexpr (kWhole) *reinterpret_cast<Vector<uint8_t, N>*>(y + i) = e;
-      else {
-#pragma unroll
-        for (int j = 0; j < N; ++j)
-          if (i + j < q.n) y[i + j] = e.lane[j];
-      }
+    for (int c = 0; c < kChunks; ++c) {
+      const int64_t i = (int64_t(c) * team.size + team.thread) * N;
+      if (i < q.n) quantize::store_unit<kWhole>(y + i, quantize::unit_of<uint8_t, N>([&](int j) { return uint8_t(bits(k.steps.raised(value(held[c].lane[j]))) + k.zero); }), q.n - i);
     }
   }
 }

@@ -36,13 +36,39 @@ template <class V> struct Divider {
     up = where(scale < V(small), V(factor), where(scale > V(1 / small), V(1 / factor), V(1)));
     s = scale * up, r = 1 / s;
   }
+  BARACUDA_HD V refined(V a, V q) const {
+    const V near = fma(fma(-q, s, a), r, q);
+    return fma(fma(-near, s, a), r, near);
+  }
   BARACUDA_HD V operator()(V x) const {
-    const V a = x * up, q = a * r, near = fma(fma(-q, s, a), r, q);
-    return where(abs(q) < V(0x1p20), fma(fma(-near, s, a), r, near), q);
+    const V a = x * up, q = a * r;
+    return where(abs(q) < V(0x1p20), refined(a, q), q);
   }
 };
+// Between lo and hi; NaN is lo.
+template <class V> BARACUDA_HD V bounded(V v, V lo, V hi) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (V::kF32) return V::of(fminf(fmaxf(v.v, lo.v), hi.v));
+#endif
+  return smaller(larger(v, lo), hi);
+}
+// steps() for all that share a scale: x is cut to a quarter of a step beyond the codes, which leaves nothing to cut behind the rounding.
+template <class V> struct Stepper {
+  Divider<V> by;
+  V lo, hi;
+  BARACUDA_HD Stepper(V s, V least, V greatest) : by(where(usable(s), s, V(1))) {
+    constexpr double most = std::numeric_limits<typename V::Scalar>::max();
+    lo = where(usable(s), larger(V(-most), (least - 0.25) * by.s), V(0)), hi = where(usable(s), smaller(V(most), (greatest + 0.25) * by.s), V(0));
+  }
+  // With the magic number on top: the integer stands in the last bits. NaN is 0.
+  BARACUDA_HD V raised(V x) const {
+    const V a = bounded(x * by.up, lo, hi);
+    return where(x == x, by.refined(a, a * by.r), V(0)) + kMagic<V>;
+  }
+  BARACUDA_HD V operator()(V x) const { return raised(x) - kMagic<V>; }
+};
 
-template <class V> BARACUDA_HD V dequantized(V steps, V s) { return where(usable(s), steps * s, V(0)); }
+template <class V> BARACUDA_HD V dequantized(V steps, V s) { return fma(steps, where(usable(s), s, V(0)), V(0)); }  // the sum: not -0
 
 // Straight through: the rounding counts as the identity, the clamp as what it is, both bounds included. A NaN is a constant.
 template <class V> struct Place {
@@ -72,7 +98,8 @@ template <class A> BARACUDA_HD void make_scale(bool symmetric, double least, dou
   using D = Pack<double, 1>;
   const double low = lo <= hi && lo < 0 ? double(lo) : 0, high = lo <= hi && hi > 0 ? double(hi) : 0;
   const double divisor = symmetric ? greatest - middle : greatest - least, extent = symmetric ? (-low > high ? -low : high) : high - low;
-  const double s = extent == kInf ? high / divisor - low / divisor : extent / divisor;  // high - low may be beyond f64
+  // Of one element the quotient is as well made in A: rounded twice it is the same.
+  const double s = symmetric ? double(A(extent) / A(divisor)) : extent == kInf ? high / divisor - low / divisor : extent / divisor;  // high - low may be beyond f64
   constexpr A least_normal = std::numeric_limits<A>::min();
   scale = extent == 0 ? A(1) : A(s) > least_normal ? A(s) : least_normal;
   zero_point = int32_t(symmetric ? middle : least - rounded(D(low / double(scale)), D(least - greatest), D(0)).v);

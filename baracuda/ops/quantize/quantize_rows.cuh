@@ -1,6 +1,6 @@
 #pragma once
 // Dense rows with one scale each: what is known of a row's scale, and units of N neighbours.
-#include "baracuda/device/rows.cuh"
+#include "baracuda/device/row_team.cuh"
 #include "baracuda/ops/quantize/quantize_values.cuh"
 
 namespace baracuda::inline BARACUDA_ISA {
@@ -8,11 +8,15 @@ namespace quantize {
 using device_map::Vector;
 
 template <class T> using V = Pack<Acc<T>, 1>;
+// What is unused of it is not made.
 template <class V> struct Scaled {
   V s;
-  Divider<V> over;
   Codes<V> c;
-  __device__ __forceinline__ Scaled(const double* parameters, V s, V zero_point) : s(s), over(s), c(parameters, zero_point) {}
+  Stepper<V> steps;  // to be rounded
+  Divider<V> over;
+  int zero;
+  __device__ __forceinline__ Scaled(const double* parameters, V s, V zero_point)
+      : s(s), c(parameters, zero_point), steps(s, c.lo, c.hi), over(s), zero(int(c.z.v)) {}
 };
 // kWhole: every unit of every row is one aligned access.
 template <bool kWhole, int N, class E> __device__ __forceinline__ Vector<E, N> load_unit(const E* p, int64_t count) {
@@ -31,6 +35,15 @@ template <bool kWhole, int N, class E> __device__ __forceinline__ void store_uni
     for (int j = 0; j < N; ++j)
       if (j < count) p[j] = e.lane[j];
   }
+}
+// N results of f(j): numbers of T, two halves by one instruction, or codes.
+template <class Out, int N, class F> __device__ __forceinline__ Vector<Out, N> unit_of(F f) {
+  if constexpr (std::is_integral_v<Out>) {
+    Vector<Out, N> y;
+#pragma unroll
+    for (int j = 0; j < N; ++j) y.lane[j] = f(j);
+    return y;
+  } else return __builtin_bit_cast(Vector<Out, N>, row_team::chunk_of<Out>(f));
 }
 
 }  // namespace quantize

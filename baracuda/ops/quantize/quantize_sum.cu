@@ -45,9 +45,26 @@ template <class T, class Q> struct DequantizeTerms : Terms<T, Q> {
   }
 };
 
+template <class A> struct Times {
+  static constexpr int in = 1, out = 1;
+  Pack<A, 1> factor;
+  static constexpr bool needs(int) { return true; }
+  __device__ __forceinline__ void operator()(const Pack<A, 1>* x, Pack<A, 1>* y) const { y[0] = x[0] * factor; }
+};
+
 }  // namespace quantize
 namespace {
 using namespace quantize;
+
+template <class A> int multiply(const Shape& shape, const device::Operand& v, double factor, void* stream) {
+  const device::Operand both[] = {v, v};
+  return device_map::map<Times<A>, A>({Pack<A, 1>(factor)}, shape, both, stream);
+}
+constexpr ByDType<int (*)(const Shape&, const device::Operand&, double, void*)> multiplies() {
+  ByDType<int (*)(const Shape&, const device::Operand&, double, void*)> table;
+  table[DType::f32] = multiply<float>, table[DType::f64] = multiply<double>;
+  return table;
+}
 
 template <class F, class T> int sum(const QuantizeSum& q, void* stream) {
   const device::Operand* x = q.sum.x;
@@ -66,6 +83,6 @@ template <class T> using DequantizeTermsU8 = DequantizeTerms<T, uint8_t>;
 }  // namespace
 }  // namespace BARACUDA_ISA
 
-extern const QuantizeSumCudaKernels quantize_sum_cuda_kernels = {by_dtype<QuantizeTerms>(), {by_dtype<DequantizeTermsU8>(), by_dtype<DequantizeTermsI8>()}, by_dtype<FakeTerms>()};
+extern const QuantizeSumCudaKernels quantize_sum_cuda_kernels = {by_dtype<QuantizeTerms>(), {by_dtype<DequantizeTermsU8>(), by_dtype<DequantizeTermsI8>()}, by_dtype<FakeTerms>(), multiplies()};
 
 }  // namespace baracuda

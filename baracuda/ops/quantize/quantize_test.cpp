@@ -300,13 +300,17 @@ template <class A> void check_divider() {
     const double exponent = round % 4 ? between(-8, 8) : between(std::log2(least), std::log2(most));
     const V s = V::of(A(std::clamp(std::exp2(exponent), least, most)));
     const quantize::Divider<V> over(s);
+    const int low = round % 3 ? -128 : -8, high = round % 3 ? 127 : 7;
+    const quantize::Stepper<V> steps(s, V(low), V(high));
     for (int k = 0; k < 20; ++k) {
       const double near = k % 2 ? std::floor(between(-600, 600)) / 2 : between(-300, 300);
       A x = A(std::clamp(near * double(s.v), -most, most));
       if (k % 5 == 0) x = std::nextafter(x, A(k % 2 ? most : -most));
       if (k == 3) x = A(std::clamp(between(-1, 1) * std::exp2(between(std::log2(least), std::log2(most))), -most, most));
       const V v = V::of(x), q = over(v);
-      ASSERT_EQ(quantize::steps_at(q, s, V(-128), V(127)).v, quantize::steps(v, s, V(-128), V(127)).v) << double(v.v) << " / " << double(s.v);
+      const A code = quantize::steps(v, s, V(low), V(high)).v;
+      ASSERT_EQ(quantize::steps_at(q, s, V(low), V(high)).v, code) << double(v.v) << " / " << double(s.v);
+      ASSERT_EQ(steps(v).v, code) << double(v.v) << " / " << double(s.v);
       const double want = double((v / s).v);
       if (std::fabs(want) < 0x1p-10 || std::fabs(want) > 0x1p19) continue;
       ASSERT_EQ(double(q.v), want) << double(v.v) << " / " << double(s.v);
@@ -314,10 +318,11 @@ template <class A> void check_divider() {
     }
   }
   EXPECT_GT(quotients, 300000);
-  for (double s : {least, 1.0, most})
+  for (double s : {least, 1.0, most, 0.0, -1.0, kInfinity, double(NAN)})
     for (double x : {kInfinity, -kInfinity, double(NAN), most, -most, 0.0}) {
       const V v = V::of(A(x)), scale = V::of(A(s));
       EXPECT_EQ(quantize::steps_at(quantize::Divider<V>(scale)(v), scale, V(-128), V(127)).v, quantize::steps(v, scale, V(-128), V(127)).v) << x << " / " << s;
+      EXPECT_EQ(quantize::Stepper<V>(scale, V(-128), V(127))(v).v, quantize::steps(v, scale, V(-128), V(127)).v) << x << " / " << s;
     }
 }
 TEST(Quantize, OneDivisionForAScaleGivesTheSameCodes) {

@@ -20,7 +20,7 @@ template <Draw kDraw> __device__ __forceinline__ void values(const RandomCuda& p
       v[k] = fma(z.cosine, Pack<float, 1>(p.factor), Pack<float, 1>(p.base)).v, v[k + 1] = fma(z.sine, Pack<float, 1>(p.factor), Pack<float, 1>(p.base)).v;
     } else
       for (int j = k; j < k + 2; ++j)
-        v[j] = random::number<kDraw>(p.base, p.factor, p.most, kDraw == Draw::uniform ? random::unit<1>(b.word[j]) : random::open_unit<1>(b.word[j])).v;
+        v[j] = random::drawn<kDraw>(p, kDraw == Draw::uniform ? random::unit<1>(b.word[j]) : random::open_unit<1>(b.word[j])).v;
   }
 }
 template <Draw kDraw> __device__ __forceinline__ void values(const RandomCuda& p, const PhiloxBlock<1>& b, double (&v)[2]) {
@@ -30,7 +30,7 @@ template <Draw kDraw> __device__ __forceinline__ void values(const RandomCuda& p
     const auto z = random::normal_pair(w[0], w[1]);
     v[0] = fma(z.cosine, V(p.factor), V(p.base)).v, v[1] = fma(z.sine, V(p.factor), V(p.base)).v;
   } else
-    for (int j = 0; j < 2; ++j) v[j] = random::number<kDraw>(p.base, p.factor, p.most, random::unit_f64(w[j], kDraw != Draw::uniform)).v;
+    for (int j = 0; j < 2; ++j) v[j] = random::drawn<kDraw>(p, random::unit_f64(w[j], kDraw != Draw::uniform)).v;
 }
 template <Draw kDraw, class T> __global__ void __launch_bounds__(kBlock) draw_kernel(const __grid_constant__ RandomCuda p) {
   using A = Acc<T>;
@@ -63,7 +63,8 @@ template <Draw kDraw, class T> int draw(const RandomCuda& p, void* stream) {
 template <Draw kDraw> constexpr ByDType<RandomCudaFn> draws() {
   return device::floating<RandomCudaFn>(draw<kDraw, f16>, draw<kDraw, bf16>, draw<kDraw, float>, draw<kDraw, double>);
 }
-constexpr RandomCudaKernels kKernels = {draws<Draw::uniform>(), draws<Draw::normal>(), draws<Draw::exponential>(), draws<Draw::gumbel>()};
+constexpr RandomCudaKernels kKernels = {draws<Draw::uniform>(), draws<Draw::normal>(), draws<Draw::exponential>(), draws<Draw::gumbel>(),
+                                        draws<Draw::laplace>(), draws<Draw::cauchy>(), draws<Draw::logistic>(), draws<Draw::truncated_normal>()};
 
 }  // namespace
 }  // namespace BARACUDA_ISA

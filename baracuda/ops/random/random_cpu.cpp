@@ -11,10 +11,6 @@ namespace {
 constexpr int N = kLanes<float>, kD = kLanes<double>;
 
 using random::Draw;
-template <Draw kDraw, class V> V number(const RandomNumbers& p, V u) {
-  if constexpr (kDraw == Draw::truncated_normal) return fma(random::truncated(u, p.low, p.span, p.least, p.most), V(p.factor), V(p.base));
-  else return random::number<kDraw>(p.base, p.factor, p.most, u);
-}
 // N blocks as 4 N floats in the order of elements.
 template <Draw kDraw> struct Group32 {
   using A = float;
@@ -29,7 +25,7 @@ template <Draw kDraw> struct Group32 {
         const auto z = random::normal_pair<N>(b.word[k], b.word[k + 1]);
         first = fma(z.cosine, V(p.factor), V(p.base)), second = fma(z.sine, V(p.factor), V(p.base));
       } else {
-        auto value = [&](Words<N> w) { return number<kDraw>(p, kDraw == Draw::uniform ? random::unit<N>(w) : random::open_unit<N>(w)); };
+        auto value = [&](Words<N> w) { return random::drawn<kDraw>(p, kDraw == Draw::uniform ? random::unit<N>(w) : random::open_unit<N>(w)); };
         first = value(b.word[k]), second = value(b.word[k + 1]);
       }
       store<float, N>(column[k], first);
@@ -67,7 +63,7 @@ template <Draw kDraw> struct Group64 {
     } else {
       for (int j = 0; j < N; ++j)
         for (int k = 0; k < 2; ++k) out[2 * j + k] = random::unit_f64(word(2 * k, j), kDraw != Draw::uniform).v;
-      for (int j = 0; j < kSize; j += kD) store<double, kD>(out + j, number<kDraw>(p, load<kD>(out + j)));
+      for (int j = 0; j < kSize; j += kD) store<double, kD>(out + j, random::drawn<kDraw>(p, load<kD>(out + j)));
     }
   }
 };

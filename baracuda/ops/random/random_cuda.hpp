@@ -9,10 +9,10 @@ struct RandomCuda {
   device::Walk<1> walk;       // of y, in row-major order, one element per unit
   void* y;
   uint64_t seed, offset;
-  double base, factor, most;  // as RandomNumbers has them
+  double base, factor, most, low, span, least;  // as RandomNumbers has them
 };
 using RandomCudaFn = int (*)(const RandomCuda&, void* stream);
-struct RandomCudaKernels { ByDType<RandomCudaFn> uniform, normal, exponential, gumbel; };
+struct RandomCudaKernels { ByDType<RandomCudaFn> uniform, normal, exponential, gumbel, laplace, cauchy, logistic, truncated_normal; };
 extern const RandomCudaKernels random_cuda_kernels;
 
 }  // namespace baracuda

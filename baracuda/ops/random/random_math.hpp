@@ -110,7 +110,7 @@ template <class T> BARACUDA_HD T from_integer(int64_t v) {
 }
 
 enum class Draw { uniform, normal, exponential, gumbel, laplace, cauchy, logistic, truncated_normal };
-// One number from u: uniform takes [0, 1), the others (0, 1]. A truncated normal is made by truncated above.
+// One number from u: uniform takes [0, 1), the others (0, 1].
 template <Draw kDraw, class V> BARACUDA_HD V number(double base, double factor, double most, V u) {
   if constexpr (kDraw == Draw::uniform) {
     const V v = fma(u, V(factor), V(base));
@@ -120,6 +120,11 @@ template <Draw kDraw, class V> BARACUDA_HD V number(double base, double factor, 
   else if constexpr (kDraw == Draw::cauchy) return fma(cauchy(u), V(factor), V(base));
   else if constexpr (kDraw == Draw::logistic) return fma(logistic(u), V(factor), V(base));
   else return fma(-log(exponential(u)), V(factor), V(base));
+}
+// The same with the numbers of a run, and a truncated normal.
+template <Draw kDraw, class P, class V> BARACUDA_HD V drawn(const P& p, V u) {
+  if constexpr (kDraw == Draw::truncated_normal) return fma(truncated(u, p.low, p.span, p.least, p.most), V(p.factor), V(p.base));
+  else return number<kDraw>(p.base, p.factor, p.most, u);
 }
 
 }  // namespace random

@@ -2,6 +2,7 @@
 #include <bit>
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
+#include "baracuda/ops/elementwise/broadcast_sum_cuda.hpp"
 #include "baracuda/ops/shape/device_moves.hpp"
 #include "baracuda/ops/shape/shape_maps.hpp"
 #include "baracuda/ops/shape/shape_moves.hpp"
@@ -33,15 +34,17 @@ template <class To> void set_axes(const IndexMap& map, const TensorView& x, cons
   }
   if (to.rank == 0) to.axis[to.rank++] = {AxisMap::same(1), 1, 1};
 }
-int queue_gather(const IndexMap& map, const TensorView& x, const TensorView& y, Bytes16 fill, void* stream) {
-  if (y.numel() == 0) return 0;
-  bool moved = false;
-  for (int a = 0; a < map.rank; ++a) moved = moved || !map.axis[a].identity();
-  if (!moved) return copy_on_device(y.shape, Operand::of(x), Operand::of(y), stream);
+int gather_units(const IndexMap& map, const TensorView& x, const TensorView& y, Bytes16 fill, void* stream) {
   GatherAxes g{};
   set_axes(map, x, y, g);
   g.x = x.data, g.y = y.data, g.fill[0] = fill.a, g.fill[1] = fill.b;
   return shape_gather_cuda[std::countr_zero(byte_size(y.dtype))](g, stream);
+}
+int queue_gather(const IndexMap& map, const TensorView& x, const TensorView& y, Bytes16 fill, void* stream) {
+  if (y.numel() == 0) return 0;
+  bool moved = false;
+  for (int a = 0; a < map.rank; ++a) moved = moved || !map.axis[a].identity();
+  return moved ? gather_units(map, x, y, fill, stream) : move_on_device(x, y, stream);
 }
 template <class Op> Status run_gather(const Launch<Op>& l) {
   const IndexMap map = map_of(l.desc);
@@ -53,6 +56,71 @@ template <class Op> Status run_sum_back(const Launch<Op>& l) {
   set_axes(map, reshaped_ones(l.args.dx, map.rank), l.args.dy, s);
   s.dy = l.args.dy.data, s.dx = l.args.dx.data;
   return device::queue(l.stream, Op::name, [&] { return shape_sum_back_cuda[l.desc.dtype](s, l.stream.handle); });
+}
+// dy's axes taken apart into those of x and those that the repeats are; false where there are too many, or where nothing falls on an element.
+struct RepeatAxes {
+  Shape shape, kept;  // kept: 1 where an axis is summed
+  int axis[kMaxRank]; // of the map, and how many of its indices a step is
+  int64_t step[kMaxRank];
+
+  bool of(const IndexMap& map) {
+    for (int a = 0; a < map.rank; ++a) {
+      const AxisMap& m = map.axis[a];
+      if (m.m == 0 || m.n == 0) return false;
+      const int64_t times = m.m / m.n;
+      const bool inner = m.kind == MapKind::repeated;  // the repeats stand side by side
+      for (int k = 0; k < 2; ++k) {
+        const bool repeats = (k == 1) == inner;
+        const int64_t extent = repeats ? times : m.n;
+        if (extent == 1) continue;
+        if (shape.rank == kMaxRank) return false;
+        axis[shape.rank] = a, step[shape.rank] = k == 1 ? 1 : inner ? times : m.n;
+        shape.push_back(extent), kept.push_back(repeats ? 1 : extent);
+      }
+    }
+    return true;
+  }
+};
+constexpr int64_t kFewTerms = 64, kManyUnits = 1 << 18;
+template <class Op> double* carve_repeat_sum(const typename Op::Descriptor& d, Carver& c) {
+  RepeatAxes r;
+  if (!r.of(map_of(d))) return nullptr;
+  return c.take<double>("partial sums", broadcast_partials_cuda(r.shape, r.kept, repeat_sum_cuda[d.dtype].lanes, 1));
+}
+template <class Op> Status run_repeat_backward(const Launch<Op>& l) {
+  const auto& d = l.desc;
+  const IndexMap map = map_of(d);
+  RepeatAxes r;
+  if (!r.of(map)) return run_sum_back(l);
+  Carver c = l.carver();
+  double* const partial = carve_repeat_sum<Op>(d, c);
+  const TensorView &dy = l.args.dy, dx = reshaped_ones(l.args.dx, map.rank);
+  Operand from{dy.data, int(byte_size(d.dtype)), {}};
+  TensorView to = dx;
+  to.shape = r.kept, to.strides = {};
+  for (int a = 0; a < r.shape.rank; ++a) from.strides.push_back(dy.strides[r.axis[a]] * r.step[a]), to.strides.push_back(r.kept[a] == 1 ? 0 : dx.strides[r.axis[a]]);
+  const auto& kernels = repeat_sum_cuda[d.dtype];
+  return device::queue(l.stream, Op::name, [&] {
+    const int64_t elements = r.kept.numel(), terms = r.shape.numel() / elements;
+    if (terms <= kFewTerms || elements >= kManyUnits) {
+      RepeatTerms t{};
+      Shape kept, summed;
+      Operand sides[] = {{to.data, from.bytes, {}}, {from.data, from.bytes, {}}}, steps[] = {{from.data, from.bytes, {}}};
+      for (int a = 0; a < r.shape.rank; ++a) {
+        if (r.kept[a] == 1) summed.push_back(r.shape[a]), steps[0].strides.push_back(from.strides[a]);
+        else kept.push_back(r.shape[a]), sides[0].strides.push_back(to.strides[a]), sides[1].strides.push_back(from.strides[a]);
+      }
+      const int lanes = 16 / from.bytes;
+      bool whole = true;
+      for (int a = 0; a < summed.rank; ++a) whole = whole && steps[0].strides[a] % lanes == 0;
+      t.kept = device::walk<2>(kept, sides, 0, whole ? lanes : 1), t.terms = device::walk<1>(summed, steps, -1, 1);
+      if (t.kept.rest) t.kept = device::walk<2>(kept, sides, 0, 1);
+      t.dy = dy.data, t.dx = dx.data;
+      return kernels.terms(t, l.stream.handle);
+    }
+    const BroadcastSumCuda<1> b(r.shape, &from, 0, to, partial);
+    return kernels.sum(b.sum, l.stream.handle);
+  });
 }
 Status run_pad(const Launch<Pad>& l) {
   return device::queue(l.stream, Pad::name, [&] { return queue_gather(map_of(l.desc), l.args.x, l.args.y, bits_of(l.desc.dtype, l.args.value), l.stream.handle); });
@@ -99,8 +167,24 @@ template <class Op> constexpr Kernel<Op> bits_row(std::string_view name, Launche
 template <class Op> constexpr Kernel<Op> sum_row(std::string_view name, Launcher<Op> run) {
   return {.name = name, .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<Op>(Floating{}, run), .guarantee = summed_in_double<Op>};
 }
+template <class Op> constexpr Kernel<Op> repeat_row(std::string_view name) {
+  Kernel<Op> row = sum_row<Op>(name, run_repeat_backward<Op>);
+  row.carve = [](const typename Op::Descriptor& d, const void*, Carver& c) { (void)carve_repeat_sum<Op>(d, c); };
+  return row;
+}
 
 }  // namespace
+
+int shape_detail::move_on_device(const TensorView& x, const TensorView& y, void* stream) {
+  constexpr int64_t kLeastRow = 256;  // bytes
+  const int last = y.shape.rank - 1, size = int(byte_size(y.dtype)), lanes = 16 / size;
+  if (last > 0 && y.shape[last] * size >= kLeastRow && x.strides[last] == 1 && y.contiguous() && uintptr_t(y.data) % 16 == 0 && !x.contiguous()) {
+    bool words = uintptr_t(x.data) % 16 == 0 && y.shape[last] % lanes == 0;
+    for (int a = 0; a < last; ++a) words = words && (y.shape[a] == 1 || x.strides[a] % lanes == 0);
+    if (!words) return gather_units(IndexMap::same(y.shape), x, y, {}, stream);
+  }
+  return copy_on_device(y.shape, Operand::of(x), Operand::of(y), stream);
+}
 
 #define BARACUDA_SHAPE_ROW(OP, MADE)                                  \
   template <> std::span<const Kernel<OP>> cuda_kernels<OP>() {        \
@@ -115,9 +199,9 @@ BARACUDA_SHAPE_ROW(PadBackward, sum_row<PadBackward>("pad_backward.cuda.units", 
 BARACUDA_SHAPE_ROW(Flip, bits_row<Flip>("flip.cuda.units", run_gather))
 BARACUDA_SHAPE_ROW(Roll, bits_row<Roll>("roll.cuda.units", run_roll))
 BARACUDA_SHAPE_ROW(Repeat, bits_row<Repeat>("repeat.cuda.units", run_gather))
-BARACUDA_SHAPE_ROW(RepeatBackward, sum_row<RepeatBackward>("repeat_backward.cuda.elements", run_sum_back))
+BARACUDA_SHAPE_ROW(RepeatBackward, repeat_row<RepeatBackward>("repeat_backward.cuda.sums"))
 BARACUDA_SHAPE_ROW(RepeatInterleave, bits_row<RepeatInterleave>("repeat_interleave.cuda.units", run_gather))
-BARACUDA_SHAPE_ROW(RepeatInterleaveBackward, sum_row<RepeatInterleaveBackward>("repeat_interleave_backward.cuda.elements", run_sum_back))
+BARACUDA_SHAPE_ROW(RepeatInterleaveBackward, repeat_row<RepeatInterleaveBackward>("repeat_interleave_backward.cuda.sums"))
 BARACUDA_SHAPE_ROW(Slice, bits_row<Slice>("slice.cuda.strided", run_moves))
 BARACUDA_SHAPE_ROW(SliceBackward, bits_row<SliceBackward>("slice_backward.cuda.strided", run_moves))
 BARACUDA_SHAPE_ROW(UpdateSlice, bits_row<UpdateSlice>("update_slice.cuda.strided", run_moves))

@@ -1,7 +1,7 @@
 #pragma once
 // What the kernel files of the family export to its rows. Tables are by the logarithm of an element's bytes.
 #include "baracuda/core/dtype.hpp"
-#include "baracuda/device/walk.hpp"
+#include "baracuda/device/sum_shape.hpp"
 #include "baracuda/ops/shape/axis_map.hpp"
 
 namespace baracuda {
@@ -27,6 +27,20 @@ struct SumBackAxes {
   void* dx;
 };
 extern const ByDType<int (*)(const SumBackAxes&, void* stream)> shape_sum_back_cuda;
+
+// Sums over the axes of dy that the repeats are.
+struct RepeatTerms {
+  device::Walk<2> kept;   // dx, dy
+  device::Walk<1> terms;  // dy
+  const void* dy;
+  void* dx;
+};
+struct RepeatSumCuda {
+  int lanes;
+  int (*terms)(const RepeatTerms&, void* stream);
+  int (*sum)(const device::SumOperands&, void* stream);
+};
+extern const ByDType<RepeatSumCuda> repeat_sum_cuda;
 
 // x as one row, rolled: y[o] = x[map(o)], o and map(o) row-major numbers of tensors with any strides.
 struct RollFlat {

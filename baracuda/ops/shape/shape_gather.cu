@@ -1,6 +1,7 @@
 // pad, flip, roll, repeat and their like: each element is read and written once; the floor is memory bandwidth. y is written in units of 16 bytes,
 // whatever its rows' lengths: a unit that lies in one row and one stretch of its map is one or two loads of 16 bytes, shifted into place
 // (a whole unit where x has it aligned) or turned round; any other unit goes element by element.
+#include "baracuda/device/teams.cuh"
 #include "baracuda/math/half.hpp"
 #include "baracuda/ops/shape/shape_cuda.hpp"
 #include "baracuda/ops/shape/shape_words.cuh"
@@ -67,6 +68,82 @@ template <class I> __device__ __forceinline__ bool outer_offset(const Gather<I>&
   }
   return taken;
 }
+// A row of y: x's elements of its outer indices, or the fill.
+template <class T> struct Row {
+  const T* x;
+  bool taken;
+};
+template <class T, class I> __device__ __noinline__ Vector<T, kLanes<T>> unit_by_elements(const Gather<I>& g, const T* x, I o) {
+  const Axis<I>& inner = g.axis[g.rank - 1];
+  Vector<T, kLanes<T>> e;
+#pragma unroll
+  for (int j = 0; j < kLanes<T>; ++j) {
+    const I from = inner.map.run(o + j).from;
+    e.lane[j] = from >= 0 ? x[from * inner.x_stride] : bits_of<T>(g.fill[0], g.fill[1]);
+  }
+  return e;
+}
+// Elements o ... o + V - 1 of a row.
+template <class T, class I> __device__ __forceinline__ Vector<T, kLanes<T>> unit_of_row(const Gather<I>& g, const Row<T>& row, I o) {
+  constexpr int V = kLanes<T>;
+  const Axis<I>& inner = g.axis[g.rank - 1];
+  const auto run = inner.map.run(o);
+  if (!row.taken || (run.from < 0 && run.length >= V)) {
+    Vector<T, V> e;
+#pragma unroll
+    for (int j = 0; j < V; ++j) e.lane[j] = bits_of<T>(g.fill[0], g.fill[1]);
+    return e;
+  }
+  if (run.length < V) return unit_by_elements(g, row.x, o);
+  const I step = run.step * I(inner.x_stride);  // 1 and -1 are told right
+  const T* p = row.x + run.from * inner.x_stride;
+  if ((step == 1 || step == -1) && (inner.x_stride == 1 || inner.x_stride == -1)) {
+    p -= step == -1 ? V - 1 : 0;
+    const unsigned a = unsigned(uintptr_t(p)) & 15;
+    const I low = run.step < 0 ? run.from - (V - 1) : run.from;
+    const I begin = inner.x_stride > 0 ? low : inner.map.n - V - low, before = I(a / unsigned(sizeof(T)));  // begin: elements of x's row that lie before p
+    Vector<T, V> e;
+    if (a == 0) e = *reinterpret_cast<const Vector<T, V>*>(p);
+    else if (begin >= before && begin - before + 2 * V <= inner.map.n) e = load_shifted(p);
+    else {
+#pragma unroll
+      for (int j = 0; j < V; ++j) e.lane[j] = p[j];
+    }
+    return step == -1 ? reversed(e) : e;
+  }
+  const int64_t far = run.step * inner.x_stride;
+  Vector<T, V> e;
+#pragma unroll
+  for (int j = 0; j < V; ++j) e.lane[j] = p[j * far];
+  return e;
+}
+// Rows of whole units, by teams of threads.
+constexpr int kEach = 2;
+template <class T> struct GatherRows {
+  Gather<int32_t> g;
+  device_teams::Teams teams;
+};
+template <class T> __global__ void __launch_bounds__(device_teams::kThreads) gather_rows_kernel(const __grid_constant__ GatherRows<T> q) {
+  struct Known { Row<T> row; Vector<T, kLanes<T>>* y; };
+  device_teams::for_rows<kEach>(q.teams, [&](int64_t row) {
+    int64_t x_at, y_at;
+    const bool taken = outer_offset(q.g, row, x_at, y_at);
+    return Known{{static_cast<const T*>(q.g.x) + x_at, taken}, static_cast<Vector<T, kLanes<T>>*>(q.g.y) + row * q.teams.units};
+  }, [&](const Known& k, int64_t first) {
+    Vector<T, kLanes<T>> e[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int64_t u = first + (int64_t(i) << q.teams.log);
+      if (u < q.teams.units) e[i] = unit_of_row(q.g, k.row, int32_t(u * kLanes<T>));
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int64_t u = first + (int64_t(i) << q.teams.log);
+      if (u < q.teams.units) k.y[u] = e[i];
+    }
+  });
+}
+// Units that may lie across rows, or (kUnits false) elements of a y with any strides.
 template <class T, class I, bool kUnits> __global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant__ Gather<I> g) {
   constexpr int V = kUnits ? kLanes<T> : 1;
   const Axis<I>& inner = g.axis[g.rank - 1];
@@ -80,33 +157,8 @@ template <class T, class I, bool kUnits> __global__ void __launch_bounds__(kThre
     I o = I(first - row * inner.map.m);
     bool taken = outer_offset(g, row, x_at, y_at);
     if constexpr (kUnits) {
-      const auto run = inner.map.run(o);
-      const int64_t step = run.step * inner.x_stride;
-      if (o + V <= inner.map.m && (!taken || run.length >= V) && first + V <= g.elements) {
-        Vector<T, V> e;
-        const bool backwards = step == -1;
-        if (!taken || run.from < 0) {
-#pragma unroll
-          for (int j = 0; j < V; ++j) e.lane[j] = fill;
-        } else {
-          const T* p = x + x_at + run.from * inner.x_stride - (backwards ? V - 1 : 0);
-          const int64_t low = run.step < 0 ? run.from - (V - 1) : run.from;
-          const int64_t begin = inner.x_stride > 0 ? low : inner.map.n - V - low;  // elements of x's row that lie before p
-          const int64_t before = int64_t(unsigned(uintptr_t(p)) & 15) / int64_t(sizeof(T));
-          if (step == 1 || backwards) {
-            if (before == 0) e = *reinterpret_cast<const Vector<T, V>*>(p);
-            else if (begin >= before && begin - before + 2 * V <= inner.map.n) e = load_shifted(p);
-            else {
-#pragma unroll
-              for (int j = 0; j < V; ++j) e.lane[j] = p[j];
-            }
-            if (backwards) e = reversed(e);
-          } else {
-#pragma unroll
-            for (int j = 0; j < V; ++j) e.lane[j] = p[j * step];
-          }
-        }
-        *reinterpret_cast<Vector<T, V>*>(y + first) = e;
+      if (o + V <= inner.map.m) {
+        *reinterpret_cast<Vector<T, V>*>(y + first) = unit_of_row(g, Row<T>{x + x_at, taken}, o);
         continue;
       }
     }
@@ -119,23 +171,30 @@ template <class T, class I, bool kUnits> __global__ void __launch_bounds__(kThre
     }
   }
 }
+template <class I> AxisMapOf<I> narrowed_map(const AxisMap& m) { return {m.kind, I(m.n), I(m.m), I(m.start), I(m.step), I(m.base), I(m.period)}; }
+// Whether all that is made of its numbers has 32 bits.
+bool fits_narrow(const AxisMap& m) {
+  constexpr int64_t kNarrow = int64_t(1) << 29;
+  bool fits = true;
+  for (const int64_t v : {m.n, m.m, m.start, m.step, m.base, m.period}) fits = fits && v < kNarrow && v > -kNarrow;
+  return fits;
+}
 template <class I> void set_axes(Gather<I>& to, const GatherAxes& g) {
   to.rank = g.rank, to.x = g.x, to.y = g.y, to.fill[0] = g.fill[0], to.fill[1] = g.fill[1], to.elements = 1;
   for (int a = 0; a < g.rank; ++a) to.elements *= g.axis[a].map.m;
   to.narrow = to.elements < int64_t(1) << 31;
   for (int a = 0; a < g.rank; ++a) {
     const AxisMap& m = g.axis[a].map;
-    to.axis[a] = {{m.kind, I(m.n), I(m.m), I(m.start), I(m.step), I(m.base), I(m.period)}, device::Divisor::of(uint32_t(to.narrow && m.m > 0 ? m.m : 1)), g.axis[a].x_stride, g.axis[a].y_stride};
+    to.axis[a] = {narrowed_map<I>(m), device::Divisor::of(uint32_t(to.narrow && m.m > 0 ? m.m : 1)), g.axis[a].x_stride, g.axis[a].y_stride};
   }
 }
 template <int kLog> int gather(const GatherAxes& g, void* stream) {
   using T = typename BitsOf<kLog>::Type;
-  constexpr int64_t kNarrow = int64_t(1) << 29;
   bool narrow = true, dense = uintptr_t(g.y) % 16 == 0;
   int64_t elements = 1;
   for (int a = g.rank - 1; a >= 0; --a) {
     const AxisMap& m = g.axis[a].map;
-    for (const int64_t v : {m.n, m.m, m.start, m.step, m.base, m.period}) narrow = narrow && v < kNarrow && v > -kNarrow;
+    narrow = narrow && fits_narrow(m);
     dense = dense && (m.m == 1 || g.axis[a].y_stride == elements);
     elements *= m.m;
   }
@@ -143,6 +202,11 @@ template <int kLog> int gather(const GatherAxes& g, void* stream) {
   if (narrow) {
     Gather<int32_t> n{};
     set_axes(n, g);
+    const int64_t m = g.axis[g.rank - 1].map.m;
+    if (dense && m % kLanes<T> == 0 && m >= 8 * kLanes<T>) {
+      const GatherRows<T> rows{n, device_teams::Teams::of(elements / m, m / kLanes<T>, kEach)};
+      return device::launch(gather_rows_kernel<T>, rows.teams.grid(kEach), device_teams::kThreads, 0, stream, rows);
+    }
     if (dense) return device::launch(gather_kernel<T, int32_t, true>, device::blocks_for(device::ceil_div(elements, kLanes<T>), kThreads), kThreads, 0, stream, n);
     return device::launch(gather_kernel<T, int32_t, false>, device::blocks_for(elements, kThreads), kThreads, 0, stream, n);
   }
@@ -151,52 +215,78 @@ template <int kLog> int gather(const GatherAxes& g, void* stream) {
   return device::launch(gather_kernel<T, int64_t, false>, device::blocks_for(elements, kThreads), kThreads, 0, stream, n);
 }
 
-// --- the adjoint, an element of dx a thread
-template <class T> __global__ void __launch_bounds__(kThreads) sum_back_kernel(const __grid_constant__ SumBackAxes s) {
+// --- the adjoint, an element of dx a thread; but where maps overlap it has one term
+template <class I> struct SumBack {
+  int rank;
+  bool narrow;  // elements < 2^31
+  struct {
+    AxisMapOf<I> map;
+    device::Divisor by;  // map.n
+    int64_t x_stride, y_stride;
+  } axis[kMaxRank];
+  const void* dy;
+  void* dx;
+  int64_t elements;
+};
+template <class I> __device__ __forceinline__ I index_along(const SumBack<I>& s, int a, int64_t& rest) {
+  const int64_t q = s.narrow ? int64_t(s.axis[a].by.quotient(uint32_t(rest))) : rest / s.axis[a].map.n;
+  const I i = I(rest - q * s.axis[a].map.n);
+  rest = q;
+  return i;
+}
+template <class T, class I> __global__ void __launch_bounds__(kThreads) sum_back_kernel(const __grid_constant__ SumBack<I> s) {
+  using Progression = typename AxisMapOf<I>::Progression;
   const T* const dy = static_cast<const T*>(s.dy);
-  int64_t all = 1;
-  for (int a = 0; a < s.rank; ++a) all *= s.axis[a].map.n;
-  for (int64_t u = int64_t(blockIdx.x) * kThreads + threadIdx.x; u < all; u += int64_t(gridDim.x) * kThreads) {
-    int64_t terms = 1, x_at = 0, rest = u;
+  for (int64_t u = int64_t(blockIdx.x) * kThreads + threadIdx.x; u < s.elements; u += int64_t(gridDim.x) * kThreads) {
+    int64_t terms = 1, x_at = 0, first_at = 0, rest = u;
 #pragma unroll 1
     for (int a = s.rank - 1; a >= 0; --a) {
-      const ShapeAxis& axis = s.axis[a];
-      const int64_t q = rest / axis.map.n, i = rest - q * axis.map.n;
-      AxisMap::Progression p[3];
-      axis.map.takers(i, p);
-      terms *= p[0].count + p[1].count + p[2].count, x_at += i * axis.x_stride;
-      rest = q;
+      const I i = index_along(s, a, rest);
+      Progression p[3];
+      s.axis[a].map.takers(i, p);
+      terms *= p[0].count + p[1].count + p[2].count, x_at += i * s.axis[a].x_stride;
+      first_at += (p[0].count ? p[0].first : p[1].count ? p[1].first : p[2].first) * s.axis[a].y_stride;
     }
-    double sum = -0.0;  // of one term its bits
-    T only{};
+    T* const to = static_cast<T*>(s.dx) + x_at;
+    if (terms <= 1) {  // its bits
+      *to = terms ? dy[first_at] : T{};
+      continue;
+    }
+    double sum = -0.0;
 #pragma unroll 1
     for (int64_t t = 0; t < terms; ++t) {  // in dy's row-major order
       int64_t y_at = 0, number = t;
       rest = u;
 #pragma unroll 1
       for (int a = s.rank - 1; a >= 0; --a) {
-        const ShapeAxis& axis = s.axis[a];
-        const int64_t q = rest / axis.map.n, i = rest - q * axis.map.n;
-        AxisMap::Progression p[3];
-        axis.map.takers(i, p);
+        const I i = index_along(s, a, rest);
+        Progression p[3];
+        s.axis[a].map.takers(i, p);
         const int64_t count = p[0].count + p[1].count + p[2].count, next = number / count;
         int64_t k = number - next * count;
         const bool second = k >= p[0].count, third = k >= p[0].count + p[1].count;
         k -= third ? p[0].count + p[1].count : second ? p[0].count : 0;
         const int64_t first = third ? p[2].first : second ? p[1].first : p[0].first, step = third ? p[2].step : second ? p[1].step : p[0].step;
-        y_at += (first + k * step) * axis.y_stride;
-        rest = q, number = next;
+        y_at += (first + k * step) * s.axis[a].y_stride;
+        number = next;
       }
-      only = dy[y_at];
-      sum = sum + to_double(only);
+      sum = sum + to_double(dy[y_at]);
     }
-    static_cast<T*>(s.dx)[x_at] = terms == 0 ? T{} : terms == 1 ? only : from_double<T>(sum);
+    *to = from_double<T>(sum);
   }
 }
+template <class T, class I> int sum_back_as(const SumBackAxes& s, int64_t elements, void* stream) {
+  SumBack<I> q{};
+  q.rank = s.rank, q.dy = s.dy, q.dx = s.dx, q.elements = elements, q.narrow = elements < int64_t(1) << 31;
+  for (int a = 0; a < s.rank; ++a) q.axis[a] = {narrowed_map<I>(s.axis[a].map), device::Divisor::of(uint32_t(q.narrow ? s.axis[a].map.n : 1)), s.axis[a].x_stride, s.axis[a].y_stride};
+  return device::launch(sum_back_kernel<T, I>, device::blocks_for(elements, kThreads), kThreads, 0, stream, q);
+}
 template <class T> int sum_back(const SumBackAxes& s, void* stream) {
-  int64_t all = 1;
-  for (int a = 0; a < s.rank; ++a) all *= s.axis[a].map.n;
-  return all == 0 ? 0 : device::launch(sum_back_kernel<T>, device::blocks_for(all, kThreads), kThreads, 0, stream, s);
+  int64_t elements = 1;
+  bool narrow = true;
+  for (int a = 0; a < s.rank; ++a) elements *= s.axis[a].map.n, narrow = narrow && fits_narrow(s.axis[a].map);
+  if (elements == 0) return 0;
+  return narrow ? sum_back_as<T, int32_t>(s, elements, stream) : sum_back_as<T, int64_t>(s, elements, stream);
 }
 
 // --- rolls of the flat order with strides
