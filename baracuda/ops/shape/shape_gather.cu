@@ -1,7 +1,6 @@
 // pad, flip, roll, repeat and their like: each element is read and written once; the floor is memory bandwidth. y is written in units of 16 bytes,
 // whatever its rows' lengths: a unit that lies in one row and one stretch of its map is one or two loads of 16 bytes, shifted into place
 // (a whole unit where x has it aligned) or turned round; any other unit goes element by element.
-#include "baracuda/device/teams.cuh"
 #include "baracuda/math/half.hpp"
 #include "baracuda/ops/shape/shape_cuda.hpp"
 #include "baracuda/ops/shape/shape_words.cuh"
@@ -68,82 +67,6 @@ template <class I> __device__ __forceinline__ bool outer_offset(const Gather<I>&
   }
   return taken;
 }
-// A row of y: x's elements of its outer indices, or the fill.
-template <class T> struct Row {
-  const T* x;
-  bool taken;
-};
-template <class T, class I> __device__ __noinline__ Vector<T, kLanes<T>> unit_by_elements(const Gather<I>& g, const T* x, I o) {
-  const Axis<I>& inner = g.axis[g.rank - 1];
-  Vector<T, kLanes<T>> e;
-#pragma unroll
-  for (int j = 0; j < kLanes<T>; ++j) {
-    const I from = inner.map.run(o + j).from;
-    e.lane[j] = from >= 0 ? x[from * inner.x_stride] : bits_of<T>(g.fill[0], g.fill[1]);
-  }
-  return e;
-}
-// Elements o ... o + V - 1 of a row.
-template <class T, class I> __device__ __forceinline__ Vector<T, kLanes<T>> unit_of_row(const Gather<I>& g, const Row<T>& row, I o) {
-  constexpr int V = kLanes<T>;
-  const Axis<I>& inner = g.axis[g.rank - 1];
-  const auto run = inner.map.run(o);
-  if (!row.taken || (run.from < 0 && run.length >= V)) {
-    Vector<T, V> e;
-#pragma unroll
-    for (int j = 0; j < V; ++j) e.lane[j] = bits_of<T>(g.fill[0], g.fill[1]);
-    return e;
-  }
-  if (run.length < V) return unit_by_elements(g, row.x, o);
-  const I step = run.step * I(inner.x_stride);  // 1 and -1 are told right
-  const T* p = row.x + run.from * inner.x_stride;
-  if ((step == 1 || step == -1) && (inner.x_stride == 1 || inner.x_stride == -1)) {
-    p -= step == -1 ? V - 1 : 0;
-    const unsigned a = unsigned(uintptr_t(p)) & 15;
-    const I low = run.step < 0 ? run.from - (V - 1) : run.from;
-    const I begin = inner.x_stride > 0 ? low : inner.map.n - V - low, before = I(a / unsigned(sizeof(T)));  // begin: elements of x's row that lie before p
-    Vector<T, V> e;
-    if (a == 0) e = *reinterpret_cast<const Vector<T, V>*>(p);
-    else if (begin >= before && begin - before + 2 * V <= inner.map.n) e = load_shifted(p);
-    else {
-#pragma unroll
-      for (int j = 0; j < V; ++j) e.lane[j] = p[j];
-    }
-    return step == -1 ? reversed(e) : e;
-  }
-  const int64_t far = run.step * inner.x_stride;
-  Vector<T, V> e;
-#pragma unroll
-  for (int j = 0; j < V; ++j) e.lane[j] = p[j * far];
-  return e;
-}
-// Rows of whole units, by teams of threads.
-constexpr int kEach = 2;
-template <class T> struct GatherRows {
-  Gather<int32_t> g;
-  device_teams::Teams teams;
-};
-template <class T> __global__ void __launch_bounds__(device_teams::kThreads) gather_rows_kernel(const __grid_constant__ GatherRows<T> q) {
-  struct Known { Row<T> row; Vector<T, kLanes<T>>* y; };
-  device_teams::for_rows<kEach>(q.teams, [&](int64_t row) {
-    int64_t x_at, y_at;
-    const bool taken = outer_offset(q.g, row, x_at, y_at);
-    return Known{{static_cast<const T*>(q.g.x) + x_at, taken}, static_cast<Vector<T, kLanes<T>>*>(q.g.y) + row * q.teams.units};
-  }, [&](const Known& k, int64_t first) {
-    Vector<T, kLanes<T>> e[kEach];
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int64_t u = first + (int64_t(i) << q.teams.log);
-      if (u < q.teams.units) e[i] = unit_of_row(q.g, k.row, int32_t(u * kLanes<T>));
-    }
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int64_t u = first + (int64_t(i) << q.teams.log);
-      if (u < q.teams.units) k.y[u] = e[i];
-    }
-  });
-}
-// Units that may lie across rows, or (kUnits false) elements of a y with any strides.
 template <class T, class I, bool kUnits> __global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant__ Gather<I> g) {
   constexpr int V = kUnits ? kLanes<T> : 1;
   const Axis<I>& inner = g.axis[g.rank - 1];
@@ -157,8 +80,33 @@ template <class T, class I, bool kUnits> __global__ void __launch_bounds__(kThre
     I o = I(first - row * inner.map.m);
     bool taken = outer_offset(g, row, x_at, y_at);
     if constexpr (kUnits) {
-      if (o + V <= inner.map.m) {
-        *reinterpret_cast<Vector<T, V>*>(y + first) = unit_of_row(g, Row<T>{x + x_at, taken}, o);
+      const auto run = inner.map.run(o);
+      const int64_t step = run.step * inner.x_stride;
+      if (o + V <= inner.map.m && (!taken || run.length >= V) && first + V <= g.elements) {
+        Vector<T, V> e;
+        const bool backwards = step == -1;
+        if (!taken || run.from < 0) {
+#pragma unroll
+          for (int j = 0; j < V; ++j) e.lane[j] = fill;
+        } else {
+          const T* p = x + x_at + run.from * inner.x_stride - (backwards ? V - 1 : 0);
+          const int64_t low = run.step < 0 ? run.from - (V - 1) : run.from;
+          const int64_t begin = inner.x_stride > 0 ? low : inner.map.n - V - low;  // elements of x's row that lie before p
+          const int64_t before = int64_t(unsigned(uintptr_t(p)) & 15) / int64_t(sizeof(T));
+          if (step == 1 || backwards) {
+            if (before == 0) e = *reinterpret_cast<const Vector<T, V>*>(p);
+            else if (begin >= before && begin - before + 2 * V <= inner.map.n) e = load_shifted(p);
+            else {
+#pragma unroll
+              for (int j = 0; j < V; ++j) e.lane[j] = p[j];
+            }
+            if (backwards) e = reversed(e);
+          } else {
+#pragma unroll
+            for (int j = 0; j < V; ++j) e.lane[j] = p[j * step];
+          }
+        }
+        *reinterpret_cast<Vector<T, V>*>(y + first) = e;
         continue;
       }
     }
@@ -202,11 +150,6 @@ template <int kLog> int gather(const GatherAxes& g, void* stream) {
   if (narrow) {
     Gather<int32_t> n{};
     set_axes(n, g);
-    const int64_t m = g.axis[g.rank - 1].map.m;
-    if (dense && m % kLanes<T> == 0 && m >= 8 * kLanes<T>) {
-      const GatherRows<T> rows{n, device_teams::Teams::of(elements / m, m / kLanes<T>, kEach)};
-      return device::launch(gather_rows_kernel<T>, rows.teams.grid(kEach), device_teams::kThreads, 0, stream, rows);
-    }
     if (dense) return device::launch(gather_kernel<T, int32_t, true>, device::blocks_for(device::ceil_div(elements, kLanes<T>), kThreads), kThreads, 0, stream, n);
     return device::launch(gather_kernel<T, int32_t, false>, device::blocks_for(elements, kThreads), kThreads, 0, stream, n);
   }
