@@ -369,7 +369,8 @@ NUMPY = {
     "rms_norm": numpy_rms_norm, "softmax": numpy_softmax, "embedding": numpy_embedding, "copy": numpy_transpose, "scan": numpy_scan, "global_norm": numpy_global_norm,
 }
 NUMPY_DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
-JAX_DTYPES = {} if jax is None else {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16, "c64": jnp.complex64}
+JAX_DTYPES = {} if jax is None else {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16, "c64": jnp.complex64,
+                                   "f8_e4m3fn": jnp.float8_e4m3fn, "f8_e5m2": jnp.float8_e5m2}
 
 
 def served(dtype):

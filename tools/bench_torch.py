@@ -6,16 +6,17 @@ import json
 import re
 import sys
 
-from bench_others import THREADS, Name, best, indices, normal
+from bench_others import THREADS, Name, best, indices, normal, numbers
 
 import torch
 import torch.nn.functional as F
 
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool,
+          "c64": torch.complex64, "c128": torch.complex128, "f8_e4m3fn": torch.float8_e4m3fn, "f8_e5m2": torch.float8_e5m2}
 
 
 def t(shape, dtype, seed=1, scale=1.0):
-    return torch.from_numpy(normal(shape, seed) * scale).to(DTYPES[dtype])
+    return torch.from_numpy(numbers(shape, dtype, seed) * scale).to(DTYPES[dtype])
 
 
 def forward(f, *args):

@@ -51,7 +51,7 @@ const bool registered = [] {
   for (DType t : {DType::c64, DType::c128}) {
     const Shape s = shape_of(t);
     for (UnaryKind k : {UnaryKind::conj, UnaryKind::real, UnaryKind::abs, UnaryKind::angle, UnaryKind::square, UnaryKind::reciprocal, UnaryKind::sqrt, UnaryKind::exp,
-                        UnaryKind::log, UnaryKind::sin, UnaryKind::sinh, UnaryKind::tanh, UnaryKind::asin})
+                        UnaryKind::log, UnaryKind::sin, UnaryKind::sinh, UnaryKind::tanh, UnaryKind::asin, UnaryKind::exp2, UnaryKind::expm1, UnaryKind::log1p, UnaryKind::log10, UnaryKind::sigmoid, UnaryKind::rsqrt})
       bench<Unary>(t, s, enum_name(k), [=](benchmark::State& state) { unary(state, k, t); });
     for (UnaryKind k : {UnaryKind::abs, UnaryKind::exp, UnaryKind::tanh})
       bench<UnaryBackward>(t, s, enum_name(k), [=](benchmark::State& state) { unary_backward(state, k, t); });

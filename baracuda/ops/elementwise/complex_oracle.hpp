@@ -43,7 +43,37 @@ inline Tensor complex_normal(DType t, const Shape& shape, uint64_t seed, double 
   return x;
 }
 
-// ---- values; a predicate gives 0 or 1
+// e^x e^(i pi half_turns) - 1: the angle is taken to less than half a turn, in two words of pi, and near 0 the series is summed.
+inline Number turned_exp_minus_one(Number x, int half_turns) {
+  constexpr long double kPi = 3.14159265358979323851L, kPiLow = -5.01655761266833202355e-20L;
+  if (std::fabs(x.imag()) < 1000) {
+    const long double turns = std::nearbyint((x.imag() / kPi + half_turns) / 2) * 2 - half_turns;
+    x = {x.real(), std::fma(-turns, kPi, x.imag()) - turns * kPiLow};
+  } else if (half_turns) return -std::exp(x) - Number(1);
+  if (std::abs(x) > 0.5L) return std::exp(x) - Number(1);
+  Number sum = 0, term = 1;
+  for (int n = 1; n < 30; ++n) term = term * x / (long double)(n), sum += term;
+  return sum;
+}
+inline Number log_one_plus(Number x) {
+  if (std::abs(x) > 0.5L) return std::log(Number(1 + x.real(), x.imag()));  // the sign of a zero counts
+  const Number z = x / (Number(2) + x), zz = z * z;  // 2 atanh(z)
+  Number sum = 0, power = z;
+  for (int n = 1; n < 80; n += 2) sum += power / (long double)(n), power *= zz;
+  return 2.0L * sum;
+}
+inline Number power_of_two(Number x) {
+  constexpr long double kLn2 = 0.693147180559945309417L, kLn2Low = -1.14583527267987328e-20L;
+  const Number hi = kLn2 * x, lo{std::fma(kLn2, x.real(), -hi.real()) + kLn2Low * x.real(), std::fma(kLn2, x.imag(), -hi.imag()) + kLn2Low * x.imag()};
+  const Number y = std::exp(hi);
+  return std::isfinite(std::abs(y)) ? y * (Number(1) + lo) : y;
+}
+inline Number logistic(Number x) {  // by the exponential that is small
+  const Number e = std::exp(x.real() > 0 ? -x : x), d = -turned_exp_minus_one(x.real() > 0 ? -x : x, 1);
+  return (x.real() > 0 ? Number(1) : e) / d;
+}
+
+// ---- values of the kinds with their default parameters; a predicate gives 0 or 1
 inline Number oracle(UnaryKind k, Number x) {
   const bool nan = std::isnan(x.real()) || std::isnan(x.imag()), inf = std::isinf(x.real()) || std::isinf(x.imag());
   switch (k) {
@@ -64,6 +94,15 @@ inline Number oracle(UnaryKind k, Number x) {
     case UnaryKind::isreal: return x.imag() == 0;
     case UnaryKind::exp: return std::exp(x);
     case UnaryKind::log: return std::log(x);
+    case UnaryKind::exp2: return power_of_two(x);
+    case UnaryKind::expm1: return turned_exp_minus_one(x, 0);
+    case UnaryKind::log2: return std::log(x) / std::log(2.0L);
+    case UnaryKind::log10: return std::log(x) / std::log(10.0L);
+    case UnaryKind::log1p: return log_one_plus(x);
+    case UnaryKind::sigmoid: return logistic(x);
+    case UnaryKind::rsqrt: return Number(1) / std::sqrt(x);
+    case UnaryKind::cube: return x * x * x;
+    case UnaryKind::scale: case UnaryKind::affine: return x;
     case UnaryKind::sin: return std::sin(x);
     case UnaryKind::cos: return std::cos(x);
     case UnaryKind::tan: return std::tan(x);
@@ -87,6 +126,11 @@ inline Number power(Number a, Number b) {
 inline Number oracle(BinaryKind k, Number a, Number b) {
   switch (k) {
     case BinaryKind::add: return a + b;
+    case BinaryKind::scale_add: return a + b;
+    case BinaryKind::lerp: return 0.5L * (a + b);
+    case BinaryKind::logical_and: return a != Number(0) && b != Number(0);
+    case BinaryKind::logical_or: return a != Number(0) || b != Number(0);
+    case BinaryKind::logical_xor: return (a != Number(0)) != (b != Number(0));
     case BinaryKind::sub: return a - b;
     case BinaryKind::mul: return a * b;
     case BinaryKind::div: return a / b;
@@ -116,6 +160,15 @@ inline Number gradient(UnaryKind k, Number dy, Number x) {
     case UnaryKind::reciprocal: return slope(-one / (x * x));
     case UnaryKind::exp: return slope(std::exp(x));
     case UnaryKind::log: return slope(one / x);
+    case UnaryKind::exp2: return slope(std::log(2.0L) * power_of_two(x));
+    case UnaryKind::expm1: return slope(std::exp(x));
+    case UnaryKind::log2: return slope(one / (x * std::log(2.0L)));
+    case UnaryKind::log10: return slope(one / (x * std::log(10.0L)));
+    case UnaryKind::log1p: return slope(one / (one + x));
+    case UnaryKind::sigmoid: return slope(logistic(x) * logistic(-x));
+    case UnaryKind::rsqrt: return slope(-0.5L / (x * std::sqrt(x)));
+    case UnaryKind::cube: return slope(3.0L * x * x);
+    case UnaryKind::scale: case UnaryKind::affine: return dy;
     case UnaryKind::sin: return slope(std::cos(x));
     case UnaryKind::cos: return slope(-std::sin(x));
     case UnaryKind::tan: return slope(one / (std::cos(x) * std::cos(x)));
@@ -135,6 +188,8 @@ struct Gradients { Number a, b; };
 inline Gradients gradient(BinaryKind k, Number dy, Number a, Number b) {
   switch (k) {
     case BinaryKind::add: return {dy, dy};
+    case BinaryKind::scale_add: return {dy, dy};
+    case BinaryKind::lerp: return {0.5L * dy, 0.5L * dy};
     case BinaryKind::sub: return {dy, -dy};
     case BinaryKind::mul: return {dy * std::conj(b), dy * std::conj(a)};
     case BinaryKind::div: return {dy * std::conj(Number(1) / b), dy * std::conj(-a / (b * b))};

@@ -35,6 +35,7 @@ template <class Op, class T> struct ComplexForward : Op {
     if constexpr (Op::predicate && in == 1) return this->test(x[0]);
     else if constexpr (Op::predicate) return this->test(x[0], x[1]);
     else if constexpr (in == 1) return this->fwd(x[0]);
+    else if constexpr (in == 3) return this->fwd(x[0], x[1], x[2]);
     else return this->fwd(either<z>(x[0]), either<z>(x[1]));
   }
   template <class C> BARACUDA_HD void operator()(const C* x, C* y) const { y[0] = as_complex(value(x)); }
@@ -47,7 +48,10 @@ template <class Op, class T> struct ComplexBackward : Op {
   template <class C> BARACUDA_HD void operator()(const C* x, C* dx) const {
     constexpr bool z = ComplexShape<Op, T>::operands, r = ComplexShape<Op, T>::result;
     if constexpr (out == 1) dx[0] = this->bwd(either<r>(x[0]), x[1], either<r>(x[2]));
-    else {
+    else if constexpr (out == 3) {
+      const auto g = this->bwd(x[0], x[1], x[2], x[3], x[4]);
+      dx[0] = g.a, dx[1] = g.b, dx[2] = g.c;
+    } else {
       const auto g = this->bwd(either<r>(x[0]), either<z>(x[1]), either<z>(x[2]), either<r>(x[3]));
       dx[0] = as_complex(g.a), dx[1] = as_complex(g.b);
     }

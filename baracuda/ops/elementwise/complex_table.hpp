@@ -69,7 +69,7 @@ template <class F, class T, class O> __attribute__((noinline)) void complex_vect
 template <class F, class T, class O> void map_complex(const double* parameters, const void* const* in, void* const* out, int64_t n) {
   constexpr int N = kLanes<T>, kNumbers = std::is_same_v<O, bool> || !F::writes_complex ? 1 : 2;
   F f;
-  f.alpha = parameters[0];
+  f.alpha = parameters[0], f.beta = parameters[1];
   const T* x[F::in];
   O* y[F::out];
   for (int k = 0; k < F::in; ++k) x[k] = static_cast<const T*>(in[k]);
@@ -94,7 +94,7 @@ template <class F, class T, class O> void map_complex(const double* parameters, 
 
 template <class Op> constexpr ElementwiseEntry complex_kind() {
   using S = ComplexShape<Op, double>;
-  ElementwiseEntry e{{}, {}, {Op::reads, Op::reads_b, Op::reads_c}, Op::parameters, Op::rule, {1, 1, 1}, Op::predicate, false, false, !Op::predicate && S::operands != S::result};
+  ElementwiseEntry e{{}, {}, {Op::reads, Op::reads_b, Op::reads_c}, Op::parameters, Op::rule, {Op::defaults[0], Op::defaults[1], Op::defaults[2]}, Op::predicate, false, false, !Op::predicate && S::operands != S::result};
   auto loop = []<class T>() -> MapRun { return &map_complex<ComplexForward<Op, T>, T, std::conditional_t<Op::predicate, bool, T>>; };
   e.forward[S::operands ? DType::c64 : DType::f32] = loop.template operator()<float>();
   e.forward[S::operands ? DType::c128 : DType::f64] = loop.template operator()<double>();

@@ -105,7 +105,7 @@ void check_binary(const Case& c, const Shape& sa, const Shape& sb, Layout layout
   for (int64_t i = 0; i < shape.numel(); ++i) {
     const Number u = get(a, index_of(shape, sa, i)), v = get(b, index_of(shape, sb, i));
     want.push_back(oracle(k, u, v));
-    const bool sum = k == BinaryKind::add || k == BinaryKind::sub;
+    const bool sum = k == BinaryKind::add || k == BinaryKind::sub || k == BinaryKind::scale_add || k == BinaryKind::lerp;
     scale.push_back(sum ? std::abs(u) + std::abs(v) : k == BinaryKind::pow ? std::abs(want.back()) * (1 + std::abs(v * std::log(u))) : 0);
   }
   expect_close(y, want, {}, scale);
@@ -268,6 +268,69 @@ TEST(Complex, QuotientsOfHugeNumbersAndInfinities) {
     for (int i = 0; i < 2; ++i) EXPECT_TRUE(get(y, i).real() == 0 && get(y, i).imag() == 0) << name(t) << " " << i;
     for (int i = 2; i < 4; ++i) EXPECT_TRUE(std::isinf(get(y, i).real()) || std::isinf(get(y, i).imag())) << name(t) << " " << i;
   }
+}
+TEST(Complex, Parameters) {
+  const Shape shape{101};
+  for (DType t : kTypes) {
+    const Tensor x = complex_normal(t, shape, 1), b = complex_normal(t, shape, 2), dy = complex_normal(t, shape, 3);
+    const auto check = [&](auto value, const Tensor& y) {
+      std::vector<Number> want;
+      std::vector<long double> scale;
+      for (int64_t i = 0; i < 101; ++i) want.push_back(value(get(x, i), get(b, i), get(dy, i))), scale.push_back(4 * (std::abs(get(x, i)) + std::abs(get(b, i)) + std::abs(get(dy, i))));
+      expect_close(y, want, {}, scale);
+    };
+    Tensor y(t, shape), z(t, shape);
+    ASSERT_OK(run_plan<Unary>({UnaryKind::scale, t, shape, -2.5}, {x, y}));
+    check([](Number u, Number, Number) { return -2.5L * u; }, y);
+    ASSERT_OK(run_plan<Unary>({UnaryKind::affine, t, shape, 3, 0.5}, {x, y}));
+    check([](Number u, Number, Number) { return 3.0L * u + Number(0.5L); }, y);
+    ASSERT_OK(run_plan<UnaryBackward>({UnaryKind::affine, t, shape, 3, 0.5}, {.dy = dy, .dx = y}));
+    check([](Number, Number, Number g) { return 3.0L * g; }, y);
+    ASSERT_OK(run_plan<Binary>({BinaryKind::scale_add, t, shape, shape, 2, -3}, {x, b, y}));
+    check([](Number u, Number v, Number) { return 2.0L * u - 3.0L * v; }, y);
+    ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::scale_add, t, shape, shape, 2, -3}, {.dy = dy, .da = y, .db = z}));
+    check([](Number, Number, Number g) { return 2.0L * g; }, y), check([](Number, Number, Number g) { return -3.0L * g; }, z);
+    for (double w : {0.0, 0.25, 0.75, 1.0}) {
+      ASSERT_OK(run_plan<Binary>({BinaryKind::lerp, t, shape, shape, w}, {x, b, y}));
+      check([&](Number u, Number v, Number) { return u + (long double)(w) * (v - u); }, y);
+      ASSERT_OK(run_plan<BinaryBackward>({BinaryKind::lerp, t, shape, shape, w}, {.dy = dy, .da = y, .db = z}));
+      check([&](Number, Number, Number g) { return (long double)(1 - w) * g; }, y), check([&](Number, Number, Number g) { return (long double)(w) * g; }, z);
+    }
+  }
+}
+// Values and gradients of the kinds of three operands, with sums over what is broadcast.
+TEST(Complex, TernaryKinds) {
+  struct Of { TernaryKind kind; Number (*value)(Number, Number, Number); Number (*da)(Number, Number, Number); Number (*db)(Number, Number, Number); Number (*dc)(Number, Number, Number); };
+  const Of all[] = {
+      {TernaryKind::lerp, [](Number a, Number b, Number c) { return a + c * (b - a); }, [](Number, Number, Number c) { return Number(1) - c; },
+       [](Number, Number, Number c) { return c; }, [](Number a, Number b, Number) { return b - a; }},
+      {TernaryKind::addcmul, [](Number a, Number b, Number c) { return a - 1.5L * b * c; }, [](Number, Number, Number) { return Number(1); },
+       [](Number, Number, Number c) { return -1.5L * c; }, [](Number, Number b, Number) { return -1.5L * b; }},
+      {TernaryKind::addcdiv, [](Number a, Number b, Number c) { return a - 1.5L * b / c; }, [](Number, Number, Number) { return Number(1); },
+       [](Number, Number, Number c) { return -1.5L / c; }, [](Number, Number b, Number c) { return 1.5L * b / (c * c); }}};
+  const Shape sa{7, 31}, sb{31}, sc{7, 1};
+  for (DType t : kTypes)
+    for (const Of& f : all) {
+      SCOPED_TRACE(text(enum_name(f.kind), " ", t));
+      TernaryDescriptor d{f.kind, t, sa, sb, sc};
+      if (f.kind != TernaryKind::lerp) d.alpha = -1.5;
+      const Tensor a = complex_normal(t, sa, 1), b = complex_normal(t, sb, 2), c = complex_normal(t, sc, 3), dy = complex_normal(t, sa, 4);
+      Tensor y(t, sa), da(t, sa), db(t, sb), dc(t, sc);
+      ASSERT_OK(run_plan<Ternary>(d, {a, b, c, y}));
+      ASSERT_OK(run_plan<TernaryBackward>(d, {dy, a, b, c, da, db, dc}));
+      std::vector<Number> want, want_da, want_db(31), want_dc(7);
+      std::vector<long double> scale, scale_da, scale_db(31), scale_dc(7);
+      for (int64_t i = 0; i < 7 * 31; ++i) {
+        const Number u = get(a, i), v = get(b, i % 31), w = get(c, i / 31), g = get(dy, i);
+        const Number slopes[] = {f.da(u, v, w), f.db(u, v, w), f.dc(u, v, w)};
+        want.push_back(f.value(u, v, w)), scale.push_back(std::abs(u) * (1 + std::abs(slopes[0])) + 2 * std::abs(v * slopes[1]));
+        want_da.push_back(g * std::conj(slopes[0])), scale_da.push_back(std::abs(g) * (1 + std::abs(slopes[0])));
+        want_db[size_t(i % 31)] += g * std::conj(slopes[1]), scale_db[size_t(i % 31)] += std::abs(g * slopes[1]);
+        want_dc[size_t(i / 31)] += g * std::conj(slopes[2]), scale_dc[size_t(i / 31)] += std::abs(g) * (std::abs(slopes[2]) + std::abs(u) + std::abs(v));
+      }
+      expect_close(y, want, {}, scale), expect_close(da, want_da, {}, scale_da), expect_close(db, want_db, {}, scale_db), expect_close(dc, want_dc, {}, scale_dc);
+      check_repeat_bits<TernaryBackward>(d, {dy, a, b, c, da, db, dc});
+    }
 }
 TEST(Complex, WhereAndItsGradient) {
   for (DType t : kTypes) {

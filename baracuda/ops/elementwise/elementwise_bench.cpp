@@ -84,7 +84,8 @@ const bool registered = [] {
     bench<RandomUniform>(t, kShape, "", [=](benchmark::State& s) { uniform(s, t); });
   }
   for (auto [from, to] : {std::pair{DType::f32, DType::bf16}, {DType::bf16, DType::f32}, {DType::f32, DType::f16}, {DType::f64, DType::bf16},
-                          {DType::f32, DType::i32}, {DType::i64, DType::f32}})
+                          {DType::f32, DType::i32}, {DType::i64, DType::f32}, {DType::f32, DType::f8_e4m3fn}, {DType::bf16, DType::f8_e4m3fn}, {DType::bf16, DType::f8_e5m2},
+                          {DType::f8_e4m3fn, DType::bf16}, {DType::f8_e4m3fn, DType::f32}})
     bench<Cast>(text(from, ">", to), extents(kShape), "", [from = from, to = to](benchmark::State& s) { cast(s, from, to); });
   return true;
 }();

@@ -18,7 +18,8 @@ const ElementwiseCudaEntry& cuda_entry(UnaryKind k, DType t) {
     i = complex_place(k);
     if (i < kComplexArithmetic) return complex_arithmetic_cuda[i];
     if ((i -= kComplexArithmetic) < kComplexFunction) return complex_function_cuda[i];
-    return complex_inverse_cuda[i - kComplexFunction];
+    if ((i -= kComplexFunction) < kComplexInverse) return complex_inverse_cuda[i];
+    return complex_exponential_cuda[i - kComplexInverse];
   }
   if (i < kUnaryArithmetic) return unary_arithmetic_cuda[i];
   if ((i -= kUnaryArithmetic) < kUnaryFunction) return unary_function_cuda[i];
@@ -28,12 +29,15 @@ const ElementwiseCudaEntry& cuda_entry(UnaryKind k, DType t) {
 }
 const ElementwiseCudaEntry& cuda_entry(BinaryKind k, DType t) {
   int i = int(k);
-  if (is_complex(t) || i >= kBinaryArithmetic + kBinaryFunction + kBinaryLogic) return complex_binary_cuda[complex_place(k)];
+  if (is_complex(t) || i >= kBinaryArithmetic + kBinaryFunction + kBinaryLogic) {
+    i = complex_place(k);
+    return i < kComplexBinary ? complex_binary_cuda[i] : complex_linear_cuda[i - kComplexBinary];
+  }
   if (i < kBinaryArithmetic) return binary_arithmetic_cuda[i];
   if ((i -= kBinaryArithmetic) < kBinaryFunction) return binary_function_cuda[i];
   return binary_logic_cuda[i - kBinaryFunction];
 }
-const ElementwiseCudaEntry& cuda_entry(TernaryKind k, DType) { return ternary_cuda[int(k)]; }
+const ElementwiseCudaEntry& cuda_entry(TernaryKind k, DType t) { return is_complex(t) && k != TernaryKind::where ? complex_ternary_cuda[complex_place(k)] : ternary_cuda[int(k)]; }
 
 Operand operand(const TensorView& v, const Shape& shape) {
   const MapOperand o = broadcast_operand(v, shape);

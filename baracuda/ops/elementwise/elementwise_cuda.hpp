@@ -28,6 +28,7 @@ struct ElementwiseCudaEntry {
 // In the order of the lists of elementwise_kinds.hpp.
 extern const ElementwiseCudaEntry unary_arithmetic_cuda[], unary_function_cuda[], unary_activation_cuda[], unary_special_cuda[], unary_logic_cuda[];
 extern const ElementwiseCudaEntry binary_arithmetic_cuda[], binary_function_cuda[], binary_logic_cuda[], ternary_cuda[];
-extern const ElementwiseCudaEntry complex_arithmetic_cuda[], complex_function_cuda[], complex_inverse_cuda[], complex_binary_cuda[];
+extern const ElementwiseCudaEntry complex_arithmetic_cuda[], complex_function_cuda[], complex_inverse_cuda[], complex_exponential_cuda[];
+extern const ElementwiseCudaEntry complex_binary_cuda[], complex_linear_cuda[], complex_ternary_cuda[];
 
 }  // namespace baracuda
