@@ -46,10 +46,24 @@ def forward_alone(tokens, classes):
     return make
 
 
-def fused(tokens, hidden, classes, preference=None, beside=True, judged=True, tolerance=None, **fields):
-    """Loss, dx and dw of x w^T; the oracle in blocks of rows."""
+def products(x, w, rows=2048):
+    """The three products of the fused loss and nothing else, by torch, in chunks; dw added to in the dtype of w."""
+    logits, dx, dw = torch.empty(min(rows, len(x)), len(w), device=DEVICE, dtype=x.dtype), torch.empty_like(x), torch.zeros_like(w)
+
+    def run():
+        for part, out in zip(x.split(rows), dx.split(rows)):
+            torch.mm(part, w.t(), out=logits[:len(part)])
+            dw.addmm_(logits[:len(part)].t(), part)
+            torch.mm(logits[:len(part)], w, out=out)
+    return run
+
+
+def fused(tokens, hidden, classes, preference=None, beside=True, judged=True, tolerance=None, ignored=None, floor=False, **fields):
+    """Loss, dx and dw of x w^T; the oracle in blocks of rows. ignored: the share of targets that are."""
     def make(dtype):
         x, w, target = normal(tokens, hidden, dtype=dtype), normal(classes, hidden, dtype=dtype, scale=2.0 * hidden ** -0.5), some_targets(tokens, classes)
+        if ignored is not None:
+            target[torch.rand(tokens, device=DEVICE) < ignored] = -100
         loss, dx, dw = torch.empty(1, device=DEVICE), torch.empty_like(x), torch.empty_like(w, dtype={"f32": torch.float32}.get(fields.get("dw_dtype"), dtype))
         kept, out = (target >= 0).sum(), {}
         if judged:
@@ -67,7 +81,8 @@ def fused(tokens, hidden, classes, preference=None, beside=True, judged=True, to
         # The gradient of the logits is rounded once, and dx and dw again.
         return dict(op="fused_linear_cross_entropy", fields=dict(dtype=dtype, tokens=tokens, hidden=hidden, classes=classes, grad_x=True, grad_w=True, preference=preference, **fields),
                     args=dict(x=x, w=w, target=target, loss=loss, dx=dx, dw=dw), written=dict(loss=loss, dx=dx, dw=dw), out=out, flops=6 * tokens * hidden * classes,
-                    tolerance=tolerance or 2.0 ** {torch.bfloat16: -8, torch.float16: -10, torch.float32: -18}[dtype], repeats=5, torch=theirs if beside else None)
+                    tolerance=tolerance or 2.0 ** {torch.bfloat16: -8, torch.float16: -10, torch.float32: -18}[dtype], repeats=5, torch=theirs if beside else None,
+                    others=dict(products=products(x, w)) if floor else {})
     return make
 
 
@@ -75,11 +90,18 @@ HALF, BF16_AND_F32 = (torch.bfloat16,), (torch.bfloat16, torch.float32)
 case("loss", "cross_entropy with gradient 16384x32000", HALVES_AND_F32)(cross_entropy(16384, 32000))
 case("loss", "cross_entropy with gradient 8192x50257", BF16_AND_F32)(cross_entropy(8192, 50257))
 case("loss", "cross_entropy with gradient 4096x131072", BF16_AND_F32)(cross_entropy(4096, 131072))
+case("loss", "cross_entropy with gradient 2048x256000", HALF)(cross_entropy(2048, 256000))
+case("loss", "cross_entropy with gradient 65536x4096", HALF)(cross_entropy(65536, 4096))
+case("loss", "cross_entropy with gradient 262144x1000", HALF)(cross_entropy(262144, 1000))
+case("loss", "cross_entropy with gradient 1048576x100", HALF)(cross_entropy(1048576, 100))
 case("loss", "cross_entropy_backward 16384x32000", BF16_AND_F32)(cross_entropy(16384, 32000, backward=True))
 case("loss", "cross_entropy 16384x32000", BF16_AND_F32)(forward_alone(16384, 32000))
-case("loss", "fused 4096x4096x32000", HALF)(fused(4096, 4096, 32000))
-case("loss", "fused 16384x768x50304", HALF)(fused(16384, 768, 50304))
-case("loss", "fused 16384x4096x131072", HALF)(fused(16384, 4096, 131072, judged=False))
-case("loss", "fused 16384x4096x131072 in 544 MiB", HALF)(fused(16384, 4096, 131072, judged=False, beside=False, dw_dtype="f32", preference={"max_workspace": 544 << 20}))
+MIB = 1 << 20
+for t, h, v in ((4096, 4096, 32000), (8192, 4096, 128256), (16384, 4096, 128256), (16384, 2048, 256000)):
+    for mib, copy in ((1024, v * h * 4), (512, v * h * 4), (256, 0)):
+        case("loss", f"fused {t}x{h}x{v} in {mib} MiB{' and dw' if copy else ''}", HALF)(
+            fused(t, h, v, preference={"max_workspace": mib * MIB + copy}, beside=mib == 1024, floor=True, judged=mib != 512))
+case("loss", "fused 16384x768x50304", HALF)(fused(16384, 768, 50304, floor=True))
+case("loss", "fused 16384x4096x128256, 3 of 4 ignored", HALF)(fused(16384, 4096, 128256, judged=False, beside=False, ignored=0.75))
 case("loss", "fused 4096x1024x32000", (torch.float32,))(fused(4096, 1024, 32000))
 case("loss", "fused 4096x1024x32000 tf32", (torch.float32,))(fused(4096, 1024, 32000, preference={"allow_tf32": True}, beside=False, tolerance=2.0 ** -9))

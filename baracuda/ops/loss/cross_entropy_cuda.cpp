@@ -15,15 +15,16 @@ template <class Args> LossCudaRows rows_of(const D& d, const Args& a, const Loss
   r.t = t;
   r.x = a.logits.data, r.x_pitch = a.logits.row_stride();
   r.dx = a.dlogits.data, r.dx_pitch = a.dlogits.row_stride();
-  r.rows = d.tokens;
+  r.rows = d.tokens, r.columns = d.classes;
   r.smoothing = d.label_smoothing, r.z = d.z_loss, r.softcap = d.softcap;
   return r;
 }
 
-struct Scratch { double *factor, *loss, *z_part; };
+struct Scratch { double *factor, *loss, *z_part, *total; };
 Scratch carve(const D& d, bool forward, Carver& c) {
-  Scratch s{c.take<double>("1 / denominator", 1), nullptr, nullptr};
+  Scratch s{c.take<double>("1 / denominator", 1 + kLossParts), nullptr, nullptr, nullptr};
   if (forward) s.loss = c.take<double>("loss per row", d.tokens), s.z_part = c.take<double>("z part per row", d.tokens);
+  if (forward && d.label_smoothing > 0) s.total = c.take<double>("sum per row", d.tokens);
   return s;
 }
 Status run_forward(const Launch<CrossEntropy>& l) {
@@ -35,7 +36,7 @@ Status run_forward(const Launch<CrossEntropy>& l) {
   const LossCudaKernels& k = loss_cuda_kernels;
   const LossCudaTokens t = tokens_of(d, a, 1, s.factor);
   LossCudaRows rows = rows_of(d, a, t);
-  rows.lse_out = DeviceVector::of(a.lse), rows.loss = s.loss, rows.z_part = s.z_part;
+  rows.lse_out = DeviceVector::of(a.lse), rows.loss = s.loss, rows.z_part = s.z_part, rows.total = s.total;
   return device::queue(l.stream, "cross_entropy.cuda.row", [&] {
     int e = k.denominator[acc](t, l.stream.handle);
     if (!e) e = k.rows[d.dtype](rows, l.stream.handle);

@@ -82,6 +82,32 @@ TEST(CrossEntropy, ShapesAndPitches) {
                  Tensor::normal(DType::bf16, {rows, v}, uint64_t(v), 0, 4, layout), some_targets(rows, v, 3, 4), {}, {}, layout);
     }
 }
+// Rows that begin anywhere, from a part of a warp's work to more than a multiprocessor holds.
+TEST(CrossEntropy, RowsOfAnyLengthAndPlace) {
+  for (DType t : {DType::f16, DType::bf16, DType::f32})
+    for (int64_t v : {1, 7, 8, 9, 100, 999, 2048, 4097, 33001, 50257, 131072, 131075, 250007, 400003}) {
+      if (v > 60000 && !on_cuda()) continue;  // one more of the same there
+      const int64_t rows = v > 60000 ? 2 : 3;
+      check_case({.dtype = t, .tokens = rows, .classes = v, .reduction = Reduction::none, .label_smoothing = v % 2 ? 0.1 : 0},
+                 Tensor::normal(t, {rows, v}, uint64_t(v), 1, 2), some_targets(rows, v, uint64_t(v), 3), {}, {});
+    }
+}
+TEST(CrossEntropy, BitsOfARowAreThoseOfItsElements) {  // wherever it begins
+  for (DType t : {DType::f16, DType::bf16, DType::f32})
+    for (int64_t v : {5, 301, 2049, 50257}) {
+      const int64_t rows = 9;
+      const Values one = Tensor::normal(t, {v}, 5, 0, 3).values();
+      Values all;
+      for (int64_t r = 0; r < rows; ++r) all.insert(all.end(), one.begin(), one.end());
+      const Outputs o = run_all({.dtype = t, .tokens = rows, .classes = v, .reduction = Reduction::none, .label_smoothing = 0.1}, Tensor(t, {rows, v}, all),
+                                target_tensor(std::vector<int64_t>(size_t(rows), v / 2)), {}, {});
+      for (int64_t r = 1; r < rows; ++r) {
+        EXPECT_EQ(o.loss.at(r), o.loss.at(0)) << name(t) << " " << v;
+        EXPECT_EQ(o.lse.at(r), o.lse.at(0)) << name(t) << " " << v;
+        for (int64_t j = 0; j < v; ++j) ASSERT_TRUE(o.dlogits.at(r * v + j) == o.dlogits.at(j) && o.backward.at(r * v + j) == o.backward.at(j)) << name(t) << " " << v << " " << j;
+      }
+    }
+}
 TEST(CrossEntropy, LargeOffsetsDoNotLoseDigits) {  // the loss sees differences of logits only
   Tensor logits = Tensor::integers(DType::f32, {6, 500}, 3, -8, 8);
   const auto target = some_targets(6, 500, 4, 0);

@@ -10,15 +10,19 @@
 // Other pairs of x and w are refused by select, which names both. Outputs must not overlap inputs.
 // Every output is written, also for no tokens and when all are ignored (0); dw and dbias are added to with accumulate.
 //
-// Numerics: logits in f32 (f64 for f64), never rounded to a half; the loss as in cross_entropy; dw and dbias summed in
+// Numerics: logits in f32 (f64 for f64), never rounded to a half but by CUDA's row chunked_bf16, which bf16 x and w with gradients take
+// unasked: it rounds them to bf16 once, as they are where they are whole (the row chunked, by PlanPreference::require_kernel, does not);
+// the loss as in cross_entropy; dw and dbias summed in
 // f32 and f64 over all chunks and rounded once, whatever their dtype; so the chunk shows only in the last bits. With
 // bf16 x and w the gradient of the logits is rounded to bf16 for the products with w and x, once, as it is where logits
 // are whole; with f16 x, or f32 w, these two products are computed in f32. Deterministic for any number of threads.
 //
 // Workspace: chunk x classes logits, chunk x hidden rows, two f64 and one i64 per token, an f32 dw where dw is a half,
 // one f64 per class with dbias, what the matrix products take. The chunk, where it is not given: fused_loss_chunk_rule,
-// raised up to 1024 rows while their logits fit 128 MiB (CUDA: 4096 rows, 1 GiB), and halved until PlanPreference::max_workspace
-// is met. A chunk that is given is kept. chunk_rows() tells it. CUDA: TF32 for products of f32 operands by a row of its own.
+// raised up to 1024 rows while their logits fit 128 MiB, and halved until PlanPreference::max_workspace is met. CUDA: chunks of one size
+// and up to 16384 rows, as few as fit max_workspace with logits of at most 1 GiB; where chunks of 512 rows do not fit, chunked_bf16 has no
+// f32 dw and computes the logits twice. A chunk that is given is kept. chunk_rows() tells it. CUDA: TF32 for products of f32 operands by a
+// row of its own.
 #include <bit>
 #include "baracuda/ops/loss/loss.hpp"
 

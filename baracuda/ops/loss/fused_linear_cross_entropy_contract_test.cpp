@@ -74,6 +74,32 @@ TEST(FusedLinearCrossEntropyChunk, SmallerWorkspaceSameValues) {
   }
   EXPECT_TRUE(FusedLinearCrossEntropyPlan::select(Stream::cpu(), d, {.max_workspace = all / 2}).ok());
 }
+// Where chunks and sums of dw do not fit: chunks for dx, slices of the classes for dw.
+TEST(FusedLinearCrossEntropyChunk, SlicesWhereChunksDoNotFit) {
+  if (!on_cuda()) GTEST_SKIP() << "slices are CUDA's";
+  for (int option = 0; option < 6; ++option) {
+    FusedDescriptor d{.dtype = DType::bf16, .tokens = 300, .hidden = 16, .classes = option == 3 ? 257 : 700, .grad_x = option != 4, .grad_w = true};
+    d.reduction = Reduction((option + 1) % 3);
+    if (option == 2) d.bias = d.grad_bias = true, d.softcap = 4, d.label_smoothing = 0.1, d.z_loss = 0.01;
+    d.accumulate = option == 2 || option == 5;
+    d.target_dtype = option & 1 ? DType::i32 : DType::i64;
+    FusedCase c = fused_case(d, uint64_t(option), option % 2 ? 3 : 0, option >= 2, option >= 2);
+    if (option == 1) c.target[7] = 700, c.target[290] = -1;
+    const PlanPreference little{.max_workspace = option == 3 ? 150000u : 200000u};
+    auto plan = FusedLinearCrossEntropyPlan::select(test_stream(), d, little);
+    ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+    bool lse = false, sums = false;
+    for (const WorkspaceItem& i : plan->workspace_items()) lse |= i.name == "lse", sums |= i.name == "sums of dw";
+    EXPECT_TRUE(lse && !sums) << option << ": " << plan->workspace_size();
+    EXPECT_LE(plan->workspace_size(), little.max_workspace);
+    const FusedOutputs o = fused_outputs(d);
+    const auto dw = d.accumulate ? o.dw.values() : std::vector<double>(), dbias = d.accumulate && d.grad_bias ? o.dbias.values() : std::vector<double>();
+    ASSERT_OK(run_fused(c, o, little));
+    expect_fused(c, o, fused_oracle(c), dw, dbias);
+    const Tensor target = target_tensor(c.target, d.target_dtype);
+    check_repeat_bits<FusedLinearCrossEntropy>(d, {c.x, c.w, c.bias, target, c.weights, c.dloss, o.loss, o.z_part, o.dx, o.dw, o.dbias}, little, 2);
+  }
+}
 
 TEST(FusedLinearCrossEntropyContract, RefusalsOfArguments) {
   for (DType t : {DType::f32, DType::bf16}) {

@@ -14,7 +14,8 @@ using namespace fused_loss;
 constexpr std::string_view kName = "fused_linear_cross_entropy.cuda.chunked";
 
 // A chunk reads and writes an f32 dw, 8 bytes for the 6 x rows flops of an element of w: on an H200 244 / rows of the products' time.
-constexpr ChunkLimits kLimits{4096, int64_t(1) << 30};
+// Chunks of 512 rows take as long as slices, which compute the logits twice.
+constexpr int64_t kMostRows = 16384, kMostBytes = int64_t(1) << 30, kLeastRows = 512;
 
 class Run {
  public:
@@ -32,6 +33,7 @@ class Run {
       for (const Products& p : s_.pieces)
         if (p.rows == rows) { BARACUDA_TRY(piece(p, done)); break; }
     }
+    if (s_.slice && d_.tokens) BARACUDA_TRY(slices());
     return finish();
   }
 
@@ -49,32 +51,63 @@ class Run {
     return plan.run(l_.stream, {w_.gemm.data, plan.workspace_size()}, {a, b, c, {}});
   }
   Status piece(const Products& p, int64_t done) const {
-    const int64_t h = d_.hidden, v = d_.classes, acc = int64_t(byte_size(t_.acc));
-    const TensorView x = rows_of(a_.x, done, p.rows), clear_x = view(w_.x, d_.dtype, p.rows, h, h), wide_x = view(w_.wide_x, t_.acc, p.rows, h, h);
-    if (w_.x) BARACUDA_TRY(copy(f_.same[d_.dtype], x, clear_x, done));
+    const int64_t h = d_.hidden, v = d_.classes, logit = int64_t(byte_size(s_.logits));
+    const TensorView x = rows_of(a_.x, done, p.rows), wide_x = view(w_.wide_x, t_.acc, p.rows, h, h);
+    // Rows of dx are written last, and hold those of x until then.
+    const bool of_w = d_.grad_w && !s_.slice, clears_x = of_w && t_.dlogits == d_.dtype;
+    const TensorView clear_x = d_.grad_x ? rows_of(a_.dx, done, p.rows) : view(w_.x, d_.dtype, p.rows, h, h);
+    if (clears_x) BARACUDA_TRY(copy(f_.same[d_.dtype], x, clear_x, done));
     if (w_.wide_x) BARACUDA_TRY(copy(f_.widen[d_.dtype], x, wide_x, done));
-    BARACUDA_TRY(product(*p.logits, t_.logits_in == d_.dtype ? x : wide_x, a_.w, view(w_.logits, t_.acc, p.rows, v, s_.pitch)));
+    BARACUDA_TRY(product(*p.logits, t_.logits_in == d_.dtype ? x : wide_x, a_.w, view(w_.logits, s_.logits, p.rows, v, s_.pitch)));
 
     // The gradient lies where the logits were; one of half their size in the second half of each row.
-    const int64_t parts = acc / int64_t(byte_size(t_.dlogits));
-    const TensorView dlogits = view(static_cast<char*>(w_.logits) + (parts - 1) * s_.pitch * acc / 2, t_.dlogits, p.rows, v, s_.pitch * parts);
-    LossCudaRows r{};
-    r.t = tokens_;
-    r.x = w_.logits, r.x_pitch = s_.pitch, r.bias = !d_.bias ? nullptr : w_.bias ? w_.bias : a_.bias.data;
-    r.dx = any_gradient(d_) ? dlogits.data : nullptr, r.dx_pitch = dlogits.strides[0];
-    r.first = done, r.rows = p.rows;
-    r.smoothing = d_.label_smoothing, r.z = d_.z_loss, r.softcap = d_.softcap;
-    r.loss = w_.loss, r.z_part = w_.z_part;
-    BARACUDA_TRY(queue([&](void* stream) { return (t_.dlogits == t_.acc ? k_.rows[t_.acc] : k_.rows_to_bf16)(r, stream); }));
+    const int64_t parts = logit / int64_t(byte_size(t_.dlogits));
+    const TensorView dlogits = view(static_cast<char*>(w_.logits) + (parts - 1) * s_.pitch * logit / 2, t_.dlogits, p.rows, v, s_.pitch * parts);
+    LossCudaRows r = rows_from(s_.pitch, dlogits, done, 0);
+    if (!(d_.grad_x || d_.grad_bias || of_w)) r.dx = nullptr;
+    r.loss = w_.loss, r.z_part = w_.z_part, r.total = w_.total;
+    if (s_.slice) r.lse_out = DeviceVector::of(lse());
+    BARACUDA_TRY(rows(r));
 
     if (d_.grad_bias) {
       const FusedLossColumns c{dlogits.data, dlogits.strides[0], p.rows, v, w_.dbias, done > 0};
       BARACUDA_TRY(queue([&](void* stream) { return f_.columns[t_.dlogits](c, stream); }));
     }
-    if (d_.grad_w)
+    if (of_w)
       BARACUDA_TRY(product(done == 0 ? *p.dw_first : *p.dw_more, dlogits, t_.dlogits == d_.dtype ? clear_x : wide_x,
                            w_.dw ? view(w_.dw, t_.acc, v, h, h) : a_.dw));
     return d_.grad_x ? gradient_of_x(p, dlogits, done) : Status();
+  }
+  // dlogits in the place of logits, whose rows are x_pitch apart.
+  LossCudaRows rows_from(int64_t x_pitch, const TensorView& dlogits, int64_t first, int64_t first_column) const {
+    LossCudaRows r{};
+    r.t = tokens_;
+    const void* const bias = w_.bias ? w_.bias : a_.bias.data;
+    r.x = w_.logits, r.x_pitch = x_pitch, r.bias = d_.bias ? static_cast<const char*>(bias) + first_column * int64_t(byte_size(t_.acc)) : nullptr;
+    r.dx = dlogits.data, r.dx_pitch = dlogits.strides[0];
+    r.first = first, r.rows = dlogits.shape[0], r.first_column = first_column, r.columns = dlogits.shape[1];
+    r.smoothing = d_.label_smoothing, r.z = d_.z_loss, r.softcap = d_.softcap;
+    return r;
+  }
+  Status rows(const LossCudaRows& r) const {
+    return queue([&](void* stream) { return (s_.logits == t_.dlogits ? k_.rows[s_.logits] : k_.rows_to_bf16)(r, stream); });
+  }
+  TensorView lse() const { return TensorView::dense(w_.lse, t_.acc, {d_.tokens}, l_.stream.device); }
+  // The logits of some classes again, for all tokens: dw of these classes in one product.
+  Status slices() const {
+    const int64_t n = d_.tokens, h = d_.hidden;
+    const TensorView x = view(static_cast<char*>(w_.logits) + n * s_.slice_pitch * int64_t(byte_size(s_.logits)), d_.dtype, n, h, h);
+    BARACUDA_TRY(copy(f_.same[d_.dtype], a_.x, x, 0));
+    for (int64_t first = 0; first < d_.classes; first += s_.slice) {
+      const Products& p = s_.slices[d_.classes - first < s_.slice];
+      const TensorView logits = view(w_.logits, s_.logits, n, p.rows, s_.slice_pitch);
+      BARACUDA_TRY(product(*p.logits, a_.x, rows_of(a_.w, first, p.rows), logits));
+      LossCudaRows r = rows_from(s_.slice_pitch, logits, 0, first);
+      r.lse_in = DeviceVector::of(lse());
+      BARACUDA_TRY(rows(r));
+      BARACUDA_TRY(product(*p.dw_first, logits, x, rows_of(a_.dw, first, p.rows)));
+    }
+    return {};
   }
   Status gradient_of_x(const Products& p, const TensorView& dlogits, int64_t done) const {
     const int64_t h = d_.hidden, v = d_.classes, block = w_block(d_);
@@ -156,10 +189,15 @@ template <bool kTf32> std::string refuse(const D& d, const PlanPreference&) {
   if (kTf32 && !any_f32_product(d)) return "none of its products is one of f32 operands";
   return refuse_types(d);
 }
-template <bool kTf32> Result<PlanState> prepare_row(const Stream& s, const D& d, const PlanPreference& preference) {
+std::string refuse_rounded(const D& d, const PlanPreference&) {
+  if (Types(d).dlogits != DType::bf16) return "rounds logits to bf16, and x and w are not both of it";
+  if (!any_gradient(d)) return "rounds logits to bf16, as their gradient is, and none is asked for";
+  return refuse_types(d);
+}
+template <bool kTf32, bool kRounded> Result<PlanState> prepare_row(const Stream& s, const D& d, const PlanPreference& preference) {
   PlanPreference p = preference;
   p.math = kTf32 ? MathMode::allow_tf32 : MathMode::strict;
-  return prepare(s, d, p, kLimits);
+  return prepare(s, d, p, {kMostRows, kMostBytes, kRounded, kLeastRows});
 }
 void carve_row(const D& d, const void* state, Carver& c) { (void)carve(d, *static_cast<const State*>(state), DeviceKind::cuda, c); }
 
@@ -169,9 +207,12 @@ template <> std::span<const Kernel<FusedLinearCrossEntropy>> cuda_kernels<FusedL
   static constexpr Kernel<FusedLinearCrossEntropy> list[] = {
       {.name = "fused_linear_cross_entropy.cuda.chunked_tf32", .device = DeviceKind::cuda, .min_arch = 80,
        .launch = launch_all<FusedLinearCrossEntropy>(TypeList<f16, bf16, float>{}, run_forward), .guarantee = promises<true>, .refuse = refuse<true>,
-       .carve = carve_row, .prepare = prepare_row<true>},
+       .carve = carve_row, .prepare = prepare_row<true, false>},
+      {.name = "fused_linear_cross_entropy.cuda.chunked_bf16", .device = DeviceKind::cuda, .min_arch = 80,
+       .launch = launch_all<FusedLinearCrossEntropy>(TypeList<bf16>{}, run_forward), .guarantee = promises<false>, .refuse = refuse_rounded,
+       .carve = carve_row, .prepare = prepare_row<false, true>},
       {.name = kName, .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FusedLinearCrossEntropy>(Floating{}, run_forward),
-       .guarantee = promises<false>, .refuse = refuse<false>, .carve = carve_row, .prepare = prepare_row<false>}};
+       .guarantee = promises<false>, .refuse = refuse<false>, .carve = carve_row, .prepare = prepare_row<false, false>}};
   return list;
 }
 template <> std::span<const Kernel<FusedLinearCrossEntropyBackward>> cuda_kernels<FusedLinearCrossEntropyBackward>() {

@@ -108,7 +108,7 @@ template <class T, class U> int copy(const FusedLossCopy& p, void* stream) {
 template <class T> int columns(const FusedLossColumns& p, void* stream) {
   return device::launch(columns_kernel<T>, device::blocks_for(p.n, 32 * kChunk<T>), 32 * kSlices, 0, stream, p);
 }
-template <class T> int scale(const FusedLossScale& p, void* stream) {
+template <class T> int scale_rows(const FusedLossScale& p, void* stream) {
   if (p.rows == 0 || p.n == 0) return 0;
   return device::launch(scale_kernel<T>, device::blocks_for(p.rows * device::ceil_div(p.n, kThreads * kChunk<T>), 1), kThreads, 0, stream, p);
 }
@@ -118,7 +118,7 @@ constexpr FusedLossCudaKernels kKernels = {
     device::floating<FusedLossCopyRun>(copy<float, f16>, copy<float, bf16>, copy<float, float>, copy<double, double>),
     device::floating<FusedLossCopyRun>(copy<double, f16>, copy<double, bf16>, copy<double, float>, copy<double, double>),
     device::floating<int (*)(const FusedLossColumns&, void*)>(columns<f16>, columns<bf16>, columns<float>, columns<double>),
-    device::floating<int (*)(const FusedLossScale&, void*)>(scale<f16>, scale<bf16>, scale<float>, scale<double>)};
+    device::floating<int (*)(const FusedLossScale&, void*)>(scale_rows<f16>, scale_rows<bf16>, scale_rows<float>, scale_rows<double>)};
 
 }  // namespace
 }  // namespace BARACUDA_ISA

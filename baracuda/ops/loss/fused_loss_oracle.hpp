@@ -45,8 +45,14 @@ struct FusedWant {
   std::vector<double> logits, dx, dw, dbias;
   std::vector<double> dx_scale, dw_scale, dbias_scale;  // with the relative error of the gradient of the logits in them
 };
-// round_logits, round_dlogits: what an unfused computation in that dtype would do; f64 for the oracle proper.
-inline FusedWant fused_oracle(const FusedCase& c, DType round_logits = DType::f64, DType round_dlogits = DType::f64) {
+// The row that CUDA takes unasked rounds the logits to bf16 where their gradient is.
+inline bool rounds_logits(const FusedDescriptor& d) {
+  return on_cuda() && d.dtype == DType::bf16 && d.weight() == DType::bf16 && (d.grad_x || d.grad_w || d.grad_bias);
+}
+inline constexpr PlanPreference kExactLogits{.require_kernel = "fused_linear_cross_entropy.cuda.chunked"};
+// round_logits, round_dlogits: what an unfused computation in that dtype would do; f64 for the oracle proper. rounded: the scales allow
+// for a rounding of each logit to bf16.
+inline FusedWant fused_oracle(const FusedCase& c, DType round_logits, DType round_dlogits, bool rounded_logits) {
   const int64_t t = c.d.tokens, h = c.d.hidden, v = c.d.classes;
   const std::vector<double> x = c.x.values(), w = c.w.values(), bias = c.d.bias ? c.bias.values() : std::vector<double>(size_t(v), 0);
   FusedWant out;
@@ -54,19 +60,22 @@ inline FusedWant fused_oracle(const FusedCase& c, DType round_logits = DType::f6
              c.d.invalid_target == InvalidTarget::zero, c.d.mean_over == MeanOver::weights};
   if (c.weights.numel() == t && !c.weights.view().absent()) l.weights = c.weights.values();
   if (!c.dloss.view().absent()) l.dloss = c.dloss.values();
-  std::vector<double> size(size_t(t), 0);  // largest sum of |x w| in a row
+  std::vector<double> size(size_t(t), 0), most(size_t(t), 0);  // largest sum of |x w| in a row, largest |x w|
   for (int64_t i = 0; i < t; ++i)
     for (int64_t j = 0; j < v; ++j) {
       double s = bias[size_t(j)], m = std::fabs(s);
       for (int64_t k = 0; k < h; ++k) s += x[size_t(i * h + k)] * w[size_t(j * h + k)], m += std::fabs(x[size_t(i * h + k)] * w[size_t(j * h + k)]);
       l.logits.push_back(rounded(round_logits, s));
       size[size_t(i)] = std::max(size[size_t(i)], m);
+      most[size_t(i)] = std::max(most[size_t(i)], std::fabs(s - bias[size_t(j)]));
     }
   out.loss = loss_oracle(l);
   out.logits = l.logits;
   auto& dlogits = out.loss.dlogits;
   for (double& e : dlogits) e = rounded(round_dlogits, e);
-  // A relative error of the accumulator in a logit is an absolute one of size times that in dlogits over p.
+  // A relative error of the accumulator in a logit is an absolute one of size times that in dlogits over p. A rounding to bf16 of the
+  // logit and of the others in the sum: two of most times its unit, in those that a comparison with 4 terms allows, 12 of f32.
+  for (size_t i = 0; i < size.size() && rounded_logits; ++i) size[i] += 2 * most[i] * unit_roundoff(DType::bf16) / (12 * unit_roundoff(DType::f32));
   std::vector<double> scale = out.loss.dlogits_scale;
   const bool halves = c.d.dtype == DType::bf16 && c.d.weight() == DType::bf16;
   for (int64_t i = 0; i < t; ++i)
@@ -97,6 +106,7 @@ inline FusedWant fused_oracle(const FusedCase& c, DType round_logits = DType::f6
   }
   return out;
 }
+inline FusedWant fused_oracle(const FusedCase& c) { return fused_oracle(c, DType::f64, DType::f64, rounds_logits(c.d)); }
 // Everything that the descriptor asks for, against the oracle; `before` are the contents of dw and dbias.
 inline void expect_fused(const FusedCase& c, const FusedOutputs& o, const FusedWant& want, const std::vector<double>& dw_before = {},
                          const std::vector<double>& dbias_before = {}) {

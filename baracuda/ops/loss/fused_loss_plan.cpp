@@ -1,5 +1,6 @@
 #include "baracuda/ops/loss/fused_loss_plan.hpp"
 #include "baracuda/host/thread_team.hpp"
+#include "baracuda/ops/loss/loss_cuda.hpp"
 
 namespace baracuda::fused_loss {
 
@@ -14,15 +15,26 @@ int64_t logits_pitch(int64_t classes) {
   const int64_t pitch = (classes + 15) / 16 * 16;
   return pitch % 512 == 0 ? pitch + 16 : pitch;
 }
-Result<State> make_state(const Stream& stream, const D& d, PlanPreference preference, int64_t chunk) {
+// n in so many parts of one size, in whole tiles of a product.
+constexpr int64_t kTile = 128;
+int64_t chunk_of(int64_t n, int64_t parts) { return ((n - 1) / parts / kTile + 1) * kTile; }
+// The next smaller chunk on CUDA: a tile less, in as many parts as that needs; below a tile halves.
+int64_t smaller_chunk(int64_t n, int64_t chunk) { return chunk <= kTile ? chunk / 2 : chunk_of(n, (n - 1) / (chunk - kTile) + 1); }
+// The arrangement without its products.
+State sized(const Stream& stream, const D& d, int64_t chunk, bool rounded) {
+  const Types t(d);
   State s;
   s.rows = chunk;
   s.most_rows = std::min(chunk, d.tokens);
   s.pitch = logits_pitch(d.classes);
-  if (d.tokens == 0) return s;
-  const Types t(d);
+  s.logits = rounded ? t.dlogits : t.acc;
   // The CPU's pieces follow the rows that count.
   s.dw_at_once = stream.device.kind == DeviceKind::cuda && d.grad_w && d.tokens <= chunk && d.weight_gradient() == t.dlogits;
+  return s;
+}
+Result<State> make_state(const Stream& stream, const D& d, PlanPreference preference, State s, uint64_t most_of_products = UINT64_MAX) {
+  if (d.tokens == 0) return s;
+  const Types t(d);
   // Pieces: whole chunks, the last one; and, where rows are skipped, a ladder that wastes less than a sixteenth of a chunk.
   std::vector<int64_t> sizes = {s.most_rows};
   if (stream.device.kind == DeviceKind::cpu)
@@ -31,7 +43,7 @@ Result<State> make_state(const Stream& stream, const D& d, PlanPreference prefer
   if (const int64_t tail = d.tokens % s.most_rows; tail && std::find(sizes.begin(), sizes.end(), tail) == sizes.end()) sizes.push_back(tail);
   std::sort(sizes.rbegin(), sizes.rend());
 
-  preference.max_workspace = UINT64_MAX;
+  preference.max_workspace = most_of_products;
   preference.allow_nondeterministic = false;  // this row promises its bits
   preference.require_kernel = {};
   preference.require_backend = Backend::count;
@@ -42,10 +54,19 @@ Result<State> make_state(const Stream& stream, const D& d, PlanPreference prefer
     s.gemm_bytes = std::max(s.gemm_bytes, plan->workspace_size());
     return *plan;
   };
+  if (s.slice)
+    for (int64_t n : {s.slice, d.classes % s.slice}) {
+      if (n == 0) continue;
+      Products p{n, {}, {}, {}, {}, {}, {}};
+      p.logits = make({.dtype = t.logits_in, .out = s.logits, .m = d.tokens, .n = n, .k = d.hidden, .batch = {}, .trans_b = true});
+      p.dw_first = make({.dtype = t.dlogits, .out = d.weight_gradient(), .m = n, .n = d.hidden, .k = d.tokens, .batch = {}, .trans_a = true, .beta = d.accumulate ? 1. : 0.});
+      if (!failed.ok()) return failed;
+      s.slices.push_back(std::move(p));
+    }
   for (int64_t m : sizes) {
     Products p{m, {}, {}, {}, {}, {}, {}};
-    p.logits = make({.dtype = t.logits_in, .out = t.acc, .m = m, .n = d.classes, .k = d.hidden, .batch = {}, .trans_b = true});
-    if (d.grad_w) {
+    p.logits = make({.dtype = t.logits_in, .out = s.logits, .m = m, .n = d.classes, .k = d.hidden, .batch = {}, .trans_b = true});
+    if (d.grad_w && !s.slice) {
       GemmDescriptor g{.dtype = t.dlogits, .out = s.dw_at_once ? d.weight_gradient() : t.acc, .m = d.classes, .n = d.hidden, .k = m, .batch = {}, .trans_a = true, .beta = 1};
       if (!s.dw_at_once) p.dw_more = make(g);
       if (!(d.accumulate && (dw_is_sum(d) || s.dw_at_once))) g.beta = 0;
@@ -72,23 +93,67 @@ int64_t default_chunk(const D& d, ChunkLimits limits) {
   while (rows > rule && d.classes > limits.logits_bytes / row / rows) rows /= 2;
   return std::max(rule, rows);
 }
+// Elements of the logits of a chunk, or of those of a slice and all rows of x after them; -1 beyond all counts.
+int64_t logits_count(const D& d, const State& s) {
+  const int64_t of_chunk = Shape{s.most_rows, s.pitch}.numel(), of_slice = s.slice ? Shape{d.tokens, s.slice_pitch + d.hidden}.numel() : 0;
+  return of_chunk < 0 || of_slice < 0 ? -1 : std::max(of_chunk, of_slice);
+}
+uint64_t logits_bytes(const D& d, const State& s) {
+  const int64_t count = logits_count(d, s);
+  return count < 0 || count > INT64_MAX / 8 ? UINT64_MAX : uint64_t(count) * byte_size(s.logits);
+}
+// Slices, and chunks, as large as `most` bytes allow.
+template <class F> std::optional<State> sliced(const Stream& stream, const D& d, uint64_t most, uint64_t of_products, F size_of) {
+  const auto arrangement = [&](int64_t rows, int64_t slice) {
+    State s = sized(stream, d, rows, true);
+    s.dw_at_once = false, s.slice = slice, s.slice_pitch = logits_pitch(slice);
+    return s;
+  };
+  const State least = arrangement(1, std::min(kTile, d.classes));
+  if (size_of(least) + of_products > most) return {};
+  const uint64_t room = logits_bytes(d, least) + (most - size_of(least) - of_products);
+  int64_t rows = chunk_of(d.tokens, 1), width = chunk_of(d.classes, 1);
+  while (rows > 0 && logits_bytes(d, sized(stream, d, rows, true)) > room) rows = smaller_chunk(d.tokens, rows);
+  if (rows == 0) return {};
+  while (logits_bytes(d, arrangement(1, std::min(d.classes, width))) > room) width = smaller_chunk(d.classes, width);
+  return arrangement(rows, std::min(d.classes, width));
+}
 }  // namespace
 
 Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference& preference, ChunkLimits limits) {
-  int64_t chunk = d.chunk ? d.chunk : default_chunk(d, limits);
-  for (;; chunk /= 2) {
-    const bool last = d.chunk || chunk == 1;
-    if (!last && uint64_t(std::min(chunk, d.tokens)) * byte_size(accumulator(d.dtype)) > preference.max_workspace / uint64_t(d.classes)) continue;
-    BARACUDA_TRY_ASSIGN(state, make_state(stream, d, preference, chunk));
+  const bool cpu = stream.device.kind == DeviceKind::cpu;
+  const uint64_t logit = byte_size(limits.rounded ? Types(d).dlogits : accumulator(d.dtype));
+  const uint64_t most = cpu ? preference.max_workspace : std::min(preference.max_workspace, uint64_t(limits.logits_bytes));
+  const auto size_of = [&](const State& s) {
     Carver c(threads());
-    carve(d, state, stream.device.kind, c);
-    if (last || c.size() <= preference.max_workspace) return PlanState(std::make_shared<const State>(std::move(state)));
+    carve(d, s, stream.device.kind, c);
+    return c.size();
+  };
+  const auto done = [](State s) { return PlanState(std::make_shared<const State>(std::move(s))); };
+  bool slices = limits.rounded && d.grad_w && !dw_is_sum(d) && !d.chunk;
+  int64_t chunk = d.chunk ? d.chunk : cpu ? default_chunk(d, limits) : d.tokens == 0 ? 1 : chunk_of(d.tokens, (d.tokens - 1) / limits.rows + 1);
+  for (;; chunk = cpu ? chunk / 2 : smaller_chunk(d.tokens, chunk)) {
+    const bool last = d.chunk || chunk == 1;
+    if (slices && !last && chunk < std::min(limits.least_rows, d.tokens)) {
+      slices = false;
+      constexpr uint64_t kLittle = 4096;
+      for (const uint64_t of_products : {UINT64_MAX, kLittle}) {  // again, where the products take too much of it
+        auto s = sliced(stream, d, most, of_products == kLittle ? kLittle : 0, size_of);
+        if (!s) break;
+        BARACUDA_TRY_ASSIGN(made, make_state(stream, d, preference, *std::move(s), of_products));
+        if (size_of(made) <= most) return done(std::move(made));
+      }
+    }
+    if (!last && uint64_t(std::min(chunk, d.tokens)) * logit > most / uint64_t(d.classes)) continue;
+    const State without = sized(stream, d, chunk, limits.rounded);
+    if (!last && size_of(without) > preference.max_workspace) continue;
+    BARACUDA_TRY_ASSIGN(state, make_state(stream, d, preference, without));
+    if (last || size_of(state) <= preference.max_workspace) return done(std::move(state));
   }
 }
 Scratch carve(const D& d, const State& s, DeviceKind device, Carver& c) {
   const Types t(d);
   const bool cpu = device == DeviceKind::cpu;
-  const int64_t acc = int64_t(byte_size(t.acc));
   auto take = [&](std::string_view name, bool wanted, int64_t rows, int64_t n, DType type) {
     if (!wanted || d.tokens == 0) return static_cast<void*>(nullptr);
     return c.take_bytes(name, Shape{rows, n}.numel(), byte_size(type));
@@ -98,14 +163,16 @@ Scratch carve(const D& d, const State& s, DeviceKind device, Carver& c) {
   w.z_part = c.take<double>("z part per row", d.tokens);
   // The CPU gathers the rows that count; CUDA, which cannot know their number, keeps every row where it is and clears the others.
   if (cpu) w.kept = c.take<int64_t>("kept rows", d.tokens);
-  else w.factor = c.take<double>("1 / denominator", 1);
+  else w.factor = c.take<double>("1 / denominator", 1 + kLossParts);
+  if (!cpu && d.label_smoothing > 0) w.total = c.take<double>("sum per row", d.tokens);
   w.dbias = static_cast<double*>(take("sums of dbias", d.grad_bias, 1, d.classes, DType::f64));
   w.bias = take("bias", d.bias && d.weight() != t.acc, 1, d.classes, t.acc);
-  w.logits = c.take_bytes("logits", Shape{s.most_rows, s.pitch}.numel(), uint64_t(acc));
-  w.x = take("rows of x", cpu ? uses_x(d) : d.grad_w && t.dlogits == d.dtype, s.most_rows, d.hidden, d.dtype);
+  w.logits = c.take_bytes("logits", logits_count(d, s), byte_size(s.logits));
+  w.lse = take("lse", s.slice, 1, d.tokens, t.acc);
+  w.x = take("rows of x", cpu ? uses_x(d) : d.grad_w && t.dlogits == d.dtype && !d.grad_x && !s.slice, s.most_rows, d.hidden, d.dtype);
   w.wide_x = take("widened rows of x", uses_wide_x(d), s.most_rows, d.hidden, t.acc);
   w.dx = take("rows of dx", d.grad_x && (cpu || dx_out(d) != d.dtype), s.most_rows, d.hidden, dx_out(d));
-  w.dw = take("sums of dw", d.grad_w && !dw_is_sum(d) && !s.dw_at_once, d.classes, d.hidden, t.acc);
+  w.dw = take("sums of dw", d.grad_w && !dw_is_sum(d) && !s.dw_at_once && !s.slice, d.classes, d.hidden, t.acc);
   w.wide_w = take("widened rows of w", widens_w(d), w_block(d), d.hidden, t.acc);
   w.gemm = {c.take_bytes("matrix products", int64_t(s.gemm_bytes), 1), s.gemm_bytes};
   return w;

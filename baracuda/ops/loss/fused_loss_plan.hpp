@@ -35,18 +35,23 @@ struct Products {
 struct State : FusedLossChunk {
   std::vector<Products> pieces;  // by rows, most first
   int64_t most_rows = 0, pitch = 0;
+  DType logits = DType::f32;
+  // Where there is no room for sums of dw: chunks give dx and lse, then the logits of a slice of the classes for all tokens give its dw.
+  int64_t slice = 0, slice_pitch = 0;
+  std::vector<Products> slices;  // by classes
   bool dw_at_once = false;  // one product makes dw, and rounds it
   uint64_t gemm_bytes = 0;
 };
-// The chunk, where it is not given: the rule, raised up to so many rows while their logits take at most so many bytes, and halved
-// until the preference's workspace is met.
-struct ChunkLimits { int64_t rows, logits_bytes; };
+// The chunk, where it is not given. CPU: the rule, raised up to so many rows while their logits take at most so many bytes, and halved
+// until the preference's workspace is met. CUDA: chunks of one size, as few as these limits and the workspace allow, or slices where
+// chunks would have less than least_rows. rounded: logits have the type of their gradient, which takes their place.
+struct ChunkLimits { int64_t rows, logits_bytes; bool rounded = false; int64_t least_rows = 0; };
 Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference& preference, ChunkLimits limits);
 
 struct Scratch {
-  double *loss, *z_part, *dbias, *factor;
+  double *loss, *z_part, *dbias, *factor, *total;
   int64_t* kept;
-  void *bias, *logits, *x, *wide_x, *dx, *dw, *wide_w;
+  void *bias, *logits, *x, *wide_x, *dx, *dw, *wide_w, *lse;
   Workspace gemm;
 };
 Scratch carve(const D& d, const State& s, DeviceKind device, Carver& c);

@@ -3,7 +3,6 @@
 // g ((1 + 2 z lse) exp(x - m) / sum - eps / n - (1 - eps) onehot). Reads x twice, the second time from the caches, and writes dx:
 // the floor is memory bandwidth. A team of threads takes a row (device/rows.cuh). The denominator of a mean is counted on the
 // device, and the sum over tokens is a tree that depends on their number alone.
-#include "baracuda/device/half.cuh"
 #include "baracuda/ops/loss/loss_device.cuh"
 #include "baracuda/ops/loss/loss_math.hpp"
 
@@ -14,18 +13,45 @@ using namespace device_rows;
 using namespace loss_device;
 using Double = Pack<double, 1>;
 
-template <class A> __device__ double read(const DeviceVector& v, int64_t i, double absent) {
-  return v.data ? double(static_cast<const A*>(v.data)[v.at(i)]) : absent;
+// f(i) over tokens, for all threads of a block: the tokens of block b of gridDim.x.
+template <class F> __device__ __forceinline__ double sum_of_part(int64_t tokens, double* shared, F f) {
+  constexpr int kTogether = 8;
+  const int64_t part = (tokens + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * part, end = begin + part < tokens ? begin + part : tokens;
+  double sum = 0;
+  for (int64_t i = begin + threadIdx.x; i < end; i += kTogether * 1024) {
+    double v[kTogether];
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) v[k] = i + k * 1024 < end ? f(i + k * 1024) : 0;
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) sum = sum + v[k];
+  }
+  return team_sum(sum, shared);
 }
-
+__device__ __forceinline__ double inverse(double denominator) { return denominator == 0 ? 0 : 1 / denominator; }
 template <class A> __global__ void __launch_bounds__(1024) denominator_kernel(const __grid_constant__ LossCudaTokens t) {
   __shared__ double shared[32];
-  double sum = 0;
-  if (t.mean)
-    for (int64_t i = threadIdx.x; i < t.tokens; i += 1024)
-      if (target_of(t, i) != kIgnored) sum = sum + (t.over_weights ? read<A>(t.weights, i, 1) : 1);
-  sum = team_sum(sum, shared);
-  if (threadIdx.x == 0) *t.factor = !t.mean ? 1 : sum == 0 ? 0 : 1 / sum;
+  const double sum = sum_of_part(t.mean ? t.tokens : 0, shared, [&](int64_t i) { return target_of(t, i) == kIgnored ? 0. : t.over_weights ? read<A>(t.weights, i, 1) : 1.; });
+  if (threadIdx.x == 0) t.factor[gridDim.x == 1 ? 0 : 1 + blockIdx.x] = !t.mean ? 1 : gridDim.x == 1 ? inverse(sum) : sum;
+}
+template <class A> __global__ void __launch_bounds__(1024) sum_kernel(const __grid_constant__ LossCudaSum p) {
+  __shared__ double shared[32];
+  if (p.t.per_token) {
+    for (int64_t i = int64_t(blockIdx.x) * 1024 + threadIdx.x; i < p.t.tokens; i += int64_t(gridDim.x) * 1024)
+      static_cast<A*>(p.out.data)[p.out.at(i)] = A(p.per_token[i]);
+    return;
+  }
+  const double sum = sum_of_part(p.t.tokens, shared, [&](int64_t i) { return p.per_token[i]; });
+  if (threadIdx.x) return;
+  if (gridDim.x == 1) static_cast<A*>(p.out.data)[p.out.at(0)] = A(sum * *p.t.factor);
+  else p.t.factor[1 + blockIdx.x] = sum;
+}
+// Sums of parts to the factor, or to the result.
+template <class A> __global__ void __launch_bounds__(kLossParts) join_kernel(const __grid_constant__ LossCudaSum p) {
+  __shared__ double shared[32];
+  const double sum = team_sum(threadIdx.x < p.parts ? p.t.factor[1 + threadIdx.x] : 0, shared);
+  if (threadIdx.x) return;
+  if (p.per_token) static_cast<A*>(p.out.data)[p.out.at(0)] = A(sum * *p.t.factor);
+  else *p.t.factor = inverse(sum);
 }
 
 template <bool kShaped, class T> __device__ __forceinline__ Acc<T> row_value(const LossCudaRows& p, T v, int64_t j) {
@@ -84,9 +110,9 @@ template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024
   using A = Acc<T>;
   using V = Pack<A, 1>;
   using C = Chunk<T, kChunk<T>>;
-  constexpr int kAhead = kShaped || sizeof(A) == 8 ? 1 : 2;  // as many as 64 registers hold
+  constexpr int kAhead = kShaped || sizeof(A) == 8 || kIsF16<T> ? 1 : 2;  // as many as 64 registers hold
   __shared__ double shared[32];
-  const int64_t n = p.t.classes;
+  const int64_t n = p.columns;
   for (int64_t r = int64_t(blockIdx.x) * blockDim.y + threadIdx.y; r < p.rows; r += int64_t(gridDim.x) * blockDim.y) {
     const int64_t token = p.first + r, target = target_of(p.t, token);
     const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
@@ -105,7 +131,9 @@ template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024
     A m;
     double exps = 1, lse;
     // Read before dx, which may be the same memory, is written.
-    const A at_target = row_value<kShaped>(p, x[target], target);
+    const int64_t hit = target - p.first_column;
+    const bool here = hit >= 0 && hit < n;
+    const A at_target = here ? row_value<kShaped>(p, x[hit], hit) : A(0);
     if (p.lse_in.data) {
       lse = read<A>(p.lse_in, token, 0);
       m = A(lse);
@@ -124,10 +152,10 @@ template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024
         }
         const V base = V::of(mine == A(-kInf) ? A(0) : mine);
 #pragma unroll
-        for (int j = 0; j < kChunk<T>; ++j) sum = sum + exp_up(V::of(v[j]) - base).v;
+        for (int j = 0; j < kChunk<T>; ++j) sum = sum + term(v[j] - base.v);
       });
       m = team_max(mine, shared);
-      const double down = mine == A(-kInf) ? 0 : double(exp(V::of(mine) - V::of(m)).v) * kDown<V>;
+      const double down = mine == A(-kInf) ? 0 : double(exp(V::of(mine) - V::of(m)).v) * kTermDown<A>;
       exps = team_sum(double(sum) * down, shared);
       if (m == A(-kInf)) exps = kNaN;  // no class has a probability
       double total = 0;
@@ -155,8 +183,9 @@ template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024
     team_waits();  // at_target was read by all
     const double upstream = read<A>(p.t.dloss, p.t.per_token ? token : 0, 1);
     const double g = read<A>(p.t.weights, token, 1) * (upstream * p.t.scale) * *p.t.factor;
-    const loss::RowGradient k = loss::row_gradient(g, exps, lse, double(n), p.smoothing, p.z);
-    const V factor = k.per_exp, uniform = -k.uniform, cap = p.softcap, base = V::of(m);
+    const loss::RowGradient k = loss::row_gradient(g, exps, lse, double(p.t.classes), p.smoothing, p.z);
+    const RowSlope<U, A> slope(k.per_exp, k.uniform);
+    const V cap = p.softcap, base = V::of(m);
     using Out = Chunk<U, kChunk<T>>;
     const bool adx = uintptr_t(dx) % sizeof(Out) == 0;
     // dx may be the second half of x's row, which goes from the end too: a step writes what all have read.
@@ -166,7 +195,7 @@ template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024
 #pragma unroll
       for (int j = 0; j < kChunk<T>; ++j) {
         const V v = V::of(j < count ? row_value<kShaped>(p, c.lane[j], i + j) : A(0));
-        V d = fma(factor, exp_up(v - base) * kDown<V>, uniform);
+        V d = V::of(slope((v - base).v));
         if constexpr (kShaped)
           if (p.softcap > 0) d = d * loss::cap_slope(v, cap);
         out.lane[j] = element<U>(convert<Acc<U>>(d));
@@ -177,27 +206,25 @@ template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024
         for (int j = 0; j < kChunk<T>; ++j)
           if (j < count) dx[i + j] = out.lane[j];
     });
-    if (target / kChunk<T> % blockDim.x != threadIdx.x) continue;  // the thread that wrote there
+    if (!here || hit / kChunk<T> % blockDim.x != threadIdx.x) continue;  // the thread that wrote there
     Double d = Double(k.per_exp) * Double(double(exp(V::of(at_target) - base).v)) - Double(k.uniform) - Double(k.hit);
     if (p.softcap > 0) d = d * loss::cap_slope(Double(double(at_target)), Double(p.softcap));
-    dx[target] = from_double<U>(d.v);
+    dx[hit] = from_double<U>(d.v);
   }
 }
 
-template <class A> __global__ void __launch_bounds__(1024) sum_kernel(const __grid_constant__ LossCudaSum p) {
-  __shared__ double shared[32];
-  if (p.t.per_token) {
-    for (int64_t i = int64_t(blockIdx.x) * 1024 + threadIdx.x; i < p.t.tokens; i += int64_t(gridDim.x) * 1024)
-      static_cast<A*>(p.out.data)[p.out.at(i)] = A(p.per_token[i]);
-    return;
-  }
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < p.t.tokens; i += 1024) sum = sum + p.per_token[i];
-  sum = team_sum(sum, shared);
-  if (threadIdx.x == 0) static_cast<A*>(p.out.data)[p.out.at(0)] = A(sum * *p.t.factor);
+// Blocks that share the tokens of a sum; by their number alone.
+unsigned parts_of(int64_t tokens) { return tokens <= 16384 ? 1 : device::ceil_div(tokens, 8192) < kLossParts ? unsigned(device::ceil_div(tokens, 8192)) : kLossParts; }
+template <class A> int join(const LossCudaSum& p, unsigned parts, void* stream) {
+  LossCudaSum j = p;
+  j.parts = int(parts);
+  return device::launch(join_kernel<A>, 1, kLossParts, 0, stream, j);
 }
-
-template <class A> int denominator(const LossCudaTokens& t, void* stream) { return device::launch(denominator_kernel<A>, 1, 1024, 0, stream, t); }
+template <class A> int denominator(const LossCudaTokens& t, void* stream) {
+  const unsigned parts = t.mean ? parts_of(t.tokens) : 1;
+  const int e = device::launch(denominator_kernel<A>, parts, 1024, 0, stream, t);
+  return e || parts == 1 ? e : join<A>({t, nullptr, {}, 0}, parts, stream);
+}
 // Threads of a row: some 16 chunks each, so that what a row costs beside its elements is shared by several rows of a multiprocessor;
 // long rows get all of one, and so few are under way that the caches hold them until the second pass.
 int threads_of(int64_t n, int chunk) {
@@ -209,12 +236,18 @@ int threads_of(int64_t n, int chunk) {
 }
 template <class T, class U> int rows(const LossCudaRows& p, void* stream) {
   if (p.rows == 0) return 0;
-  const dim3 block = block_of(threads_of(p.t.classes, kChunk<T>));
+  if constexpr (sizeof(T) < 8) {
+    const auto held = std::is_same_v<T, U> ? loss_held_kernels.rows[kDTypeOf<T>] : loss_held_kernels.rows_to_bf16;
+    if (const int e = held(p, stream); e != kLossNotHeld) return e;
+  }
+  const dim3 block = block_of(threads_of(p.columns, kChunk<T>));
   const auto kernel = p.bias || p.softcap > 0 ? rows_kernel<true, T, U> : rows_kernel<false, T, U>;
   return device::launch(kernel, device::blocks_for(p.rows, block.y), block, 0, stream, p);
 }
 template <class A> int sum(const LossCudaSum& p, void* stream) {
-  return device::launch(sum_kernel<A>, p.t.per_token ? device::blocks_for(p.t.tokens, 1024) : 1, 1024, 0, stream, p);
+  const unsigned parts = p.t.per_token ? device::blocks_for(p.t.tokens, 1024) : parts_of(p.t.tokens);
+  const int e = device::launch(sum_kernel<A>, parts, 1024, 0, stream, p);
+  return e || p.t.per_token || parts == 1 ? e : join<A>(p, parts, stream);
 }
 template <class E> constexpr ByDType<E> accumulators(E of_f32, E of_f64) {
   ByDType<E> table;

@@ -5,6 +5,7 @@
 
 namespace baracuda {
 
+inline constexpr int kLossParts = 128;
 struct DeviceVector {  // elements in row-major order of any shape; null data: absent
   device::Walk<1> walk;
   void* data = nullptr;
@@ -24,19 +25,20 @@ struct LossCudaTokens {
   int64_t tokens, classes, ignore_index;
   bool target_i32, per_token, mean, over_weights, invalid_is_zero;
   double scale;
-  double* factor;  // one number: 1 / denominator, 0 for the mean of nothing, 1 without a mean
+  double* factor;  // 1 / denominator, 0 for the mean of nothing, 1 without a mean; behind it kLossParts numbers for sums in parts
 };
-// A stretch of rows of logits: row r is token first + r.
+// A stretch of rows of logits: row r is token first + r, and has `columns` classes from first_column on, all of them without lse_in.
 struct LossCudaRows {
   LossCudaTokens t;
-  const void *x, *bias;      // bias: classes values of the accumulator's type, or null
+  const void *x, *bias;      // bias: `columns` values of the accumulator's type, or null
   void* dx;                  // null: no gradient; x itself (rows_to_bf16: each row the second half of x's), or apart from it
-  int64_t x_pitch, dx_pitch, first, rows;
+  int64_t x_pitch, dx_pitch, first, rows, first_column, columns;
   double smoothing, z, softcap;
   DeviceVector lse_in, lse_out;  // known: dx alone is computed; wanted
   double *loss, *z_part;     // per token, weighted; null: not wanted
+  double* total;             // per token, with smoothing and loss: scratch
 };
-struct LossCudaSum { LossCudaTokens t; const double* per_token; DeviceVector out; };
+struct LossCudaSum { LossCudaTokens t; const double* per_token; DeviceVector out; int parts = 0; };
 struct LossCudaKernels {
   ByDType<int (*)(const LossCudaTokens&, void* stream)> denominator;   // by the accumulator's type
   ByDType<int (*)(const LossCudaRows&, void* stream)> rows;            // dx has the dtype of x
@@ -44,5 +46,12 @@ struct LossCudaKernels {
   ByDType<int (*)(const LossCudaSum&, void* stream)> sum;              // by the accumulator's type
 };
 extern const LossCudaKernels loss_cuda_kernels;
+// Rows that fit on the chip, without bias, softcap and lse_in; kLossNotHeld where this one is none. f64: null.
+inline constexpr int kLossNotHeld = -1;
+struct LossHeldKernels {
+  ByDType<int (*)(const LossCudaRows&, void* stream)> rows;
+  int (*rows_to_bf16)(const LossCudaRows&, void* stream);
+};
+extern const LossHeldKernels loss_held_kernels;
 
 }  // namespace baracuda

@@ -1,6 +1,8 @@
 #pragma once
-// What the kernels of the losses read of a token.
+// What the kernels of the losses share: what they read of a token, and the exp of a row's elements.
+#include "baracuda/device/half.cuh"
 #include "baracuda/device/rows.cuh"
+#include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/loss/loss_cuda.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
@@ -14,6 +16,38 @@ __device__ __forceinline__ int64_t target_of(const LossCudaTokens& t, int64_t to
   if (v >= 0 && v < t.classes) return v;
   return t.invalid_is_zero ? kIgnored : kInvalid;
 }
+template <class A> __device__ double read(const DeviceVector& v, int64_t i, double absent) {
+  return v.data ? double(static_cast<const A*>(v.data)[v.at(i)]) : absent;
+}
+
+// 2^x by the processor, within 2^-22; a subnormal result is 0.
+__device__ __forceinline__ float power_of_two_flushed(float x) {
+#if defined(__CUDA_ARCH__)
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+#else
+  return __builtin_exp2f(x);
+#endif
+}
+inline constexpr float kLog2EOfRow = 0x1.715476p0f;
+// exp(d), d = x - max of a sum that has a 1: f32 within 2^-22 + 2^-24 |d|, which is what the rounding of d costs, and what is lost
+// below 2^-126 does not show. f64: times 2^54, which kTermDown undoes.
+template <class A> inline constexpr double kTermDown = sizeof(A) == 8 ? kDown<Pack<A, 1>> : 1;
+template <class A> __device__ __forceinline__ A term(A d) {
+  if constexpr (sizeof(A) == 8) return exp_up(Pack<A, 1>::of(d)).v;
+  else return power_of_two_flushed(d * kLog2EOfRow);
+}
+// factor exp(d) + uniform, a gradient that is stored as U: as short as the rounding to U allows.
+template <class U, class A> struct RowSlope {
+  using V = Pack<A, 1>;
+  A factor, uniform;
+  __device__ __forceinline__ RowSlope(double per_exp, double minus) : factor(A(per_exp * (kIsHalf<U> ? kDown<V> : 1))), uniform(A(-minus)) {}
+  __device__ __forceinline__ A operator()(A d) const {
+    if constexpr (kIsHalf<U>) return __builtin_fmaf(factor, power_of_two_flushed(__builtin_fmaf(d, kLog2EOfRow, float(kUp<V>))), uniform);
+    else return fma(V::of(factor), exp_up(V::of(d)) * kDown<V>, V::of(uniform)).v;
+  }
+};
 
 }  // namespace loss_device
 }  // namespace baracuda

@@ -1,0 +1,421 @@
+// Rows of logits that are held in shared memory: a team of threads copies a row there (cp.async), then finds the maximum, the sum and
+// the gradient from it, so that x is read once and dx written once: the floor is memory bandwidth. A row too long for a third of a
+// multiprocessor is shared out among the blocks of a cluster (sm_90), which tell one another a maximum and a sum for each warp.
+// A warp sums relative to its own maximum, and the pairs are joined in order (Milakov and Gimelshein, "Online normalizer calculation
+// for softmax", 2018), so that the team meets twice a row.
+//
+// A row that does not begin at 16 bytes lies in the words around it, filled up with -inf. Sums take elements K i ... K i + K - 1 from
+// words i and i + 1, so that they are joined in the same order wherever the row lies; maxima need no order, and dx is written word by word.
+#include <mutex>
+#include <vector>
+#include "baracuda/device/launch.hpp"
+#include "baracuda/ops/loss/loss_device.cuh"
+#include "baracuda/ops/loss/loss_math.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+using namespace device_rows;
+using namespace loss_device;
+using Double = Pack<double, 1>;
+
+constexpr int kMostThreads = 256, kMostBlocks = 8;  // of a team; of a row
+constexpr int64_t kMostWords = 4480;       // 70 KiB of a row in a block, three of which a multiprocessor of sm_90 holds
+constexpr int64_t kMostWordsAlone = 6280;  // 98 KiB, where there are no clusters
+constexpr int64_t kMostTwice = 2240;       // of which a block has two: one is on its way
+constexpr int kMostShared = 99 * 1024 - 64;
+
+struct Held {
+  LossCudaRows rows;
+  int words;   // of a block
+  int blocks;  // of a row
+  int buffers; // 2: the next row is on its way
+  int words_of_rows;  // of all teams; pairs lie behind them
+};
+struct alignas(16) Word { uint32_t part[4]; };
+struct Pair { double sum, total; float most; };
+struct Known { double per_exp, uniform, hit; float most; };
+
+__device__ __forceinline__ uint32_t shared_address(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
+__device__ __forceinline__ void copy_word(Word* to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+}
+__device__ __forceinline__ void commit_words() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int kLater> __device__ __forceinline__ void wait_for_words() { asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory"); }
+
+// --- clusters: nothing of them is compiled, or reached, below sm_90
+__device__ __forceinline__ int cluster_rank() {
+  uint32_t r = 0;
+#if __CUDA_ARCH__ >= 900
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+#endif
+  return int(r);
+}
+__device__ __forceinline__ void cluster_arrive() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void cluster_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void store_at(int rank, Pair* to, const Pair& p) {
+#if __CUDA_ARCH__ >= 900
+  uint32_t there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(to)), "r"(rank));
+  asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(there), "d"(p.sum) : "memory");
+  asm volatile("st.shared::cluster.f64 [%0 + 8], %1;" ::"r"(there), "d"(p.total) : "memory");
+  asm volatile("st.shared::cluster.f32 [%0 + 16], %1;" ::"r"(there), "f"(p.most) : "memory");
+#endif
+}
+static_assert(offsetof(Pair, total) == 8 && offsetof(Pair, most) == 16);
+
+// --- elements of a word
+template <class T> __device__ __forceinline__ void unpack(const Word& w, float (&v)[kChunk<T>]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (sizeof(T) == 4) v[i] = __uint_as_float(w.part[i]);
+    else if constexpr (kIsF16<T>)
+      asm("{.reg .f16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(v[2 * i]), "=f"(v[2 * i + 1]) : "r"(w.part[i]));
+    else v[2 * i] = __uint_as_float(w.part[i] << 16), v[2 * i + 1] = __uint_as_float(w.part[i] & 0xffff0000u);
+  }
+}
+// The larger of two parts, half by half; a NaN only where both are: the sum will show it.
+template <class T> __device__ __forceinline__ uint32_t larger_part(uint32_t a, uint32_t b) {
+  if constexpr (sizeof(T) == 4) return __float_as_uint(fmaxf(__uint_as_float(a), __uint_as_float(b)));
+  uint32_t c;
+  if constexpr (kIsF16<T>) asm("max.f16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+  else asm("max.bf16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+  return c;
+}
+template <class T> inline constexpr uint32_t kLeastPart = sizeof(T) == 4 ? 0xff800000u : kIsF16<T> ? 0xfc00fc00u : 0xff80ff80u;
+template <class T> __device__ __forceinline__ float largest_of(uint32_t part) {
+  float v[kChunk<T>];
+  unpack<T>(Word{{part, part, part, part}}, v);
+  return sizeof(T) == 4 ? v[0] : fmaxf(v[0], v[1]);
+}
+// Elements `shift` ... of two words.
+template <class T> __device__ __forceinline__ Word shifted(const Word& a, const Word& b, int shift) {
+  uint32_t v[8] = {a.part[0], a.part[1], a.part[2], a.part[3], b.part[0], b.part[1], b.part[2], b.part[3]};
+  const int bytes = shift * int(sizeof(T));
+#pragma unroll
+  for (int i = 0; i < 6; ++i) v[i] = bytes & 8 ? v[i + 2] : v[i];
+#pragma unroll
+  for (int i = 0; i < 5; ++i) v[i] = bytes & 4 ? v[i + 1] : v[i];
+  if constexpr (sizeof(T) == 2)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = __funnelshift_r(v[i], v[i + 1], bytes & 2 ? 16 : 0);
+  return {{v[0], v[1], v[2], v[3]}};
+}
+template <class U> __device__ __forceinline__ uint32_t packed(float a, float b) {
+  uint32_t both;
+  if constexpr (kIsF16<U>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
+  else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
+  return both;
+}
+template <class U, int K, int N> __device__ __forceinline__ void pack(const float (&v)[K], uint32_t (&part)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if constexpr (sizeof(U) == 4) part[i] = __float_as_uint(v[i]);
+    else part[i] = packed<U>(v[2 * i], v[2 * i + 1]);
+  }
+}
+__device__ __forceinline__ double warp_sum(double v) {
+#pragma unroll
+  for (int w = 16; w; w /= 2) v = v + __shfl_xor_sync(0xffffffffu, v, w);
+  return v;
+}
+__device__ __forceinline__ float warp_max(float v) {
+#pragma unroll
+  for (int w = 16; w; w /= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, w));
+  return v;
+}
+
+// A row as a team sees it.
+template <class T, class U, bool kWhole> struct Row {
+  static constexpr int K = kChunk<T>, kParts = K * int(sizeof(U)) / 4;
+  const T* x;
+  U* dx;
+  int64_t n, begin;  // begin: the element of the block's first word
+  int shift, mine;   // words of the block that have an element
+  bool aligned_dx;
+
+  __device__ __forceinline__ Row(const LossCudaRows& p, int64_t r, int64_t first, int words) : n(p.t.classes) {
+    x = static_cast<const T*>(p.x) + r * p.x_pitch;
+    dx = p.dx ? static_cast<U*>(p.dx) + r * p.dx_pitch : nullptr;
+    shift = kWhole ? 0 : int(uintptr_t(x) % 16 / sizeof(T));
+    begin = first * K - shift;
+    const int64_t left = (n - begin + K - 1) / K;
+    mine = left < 0 ? 0 : left < words ? int(left) : words;
+    aligned_dx = kWhole || (uintptr_t(dx) - uintptr_t(shift) * sizeof(U)) % (sizeof(U) * K) == 0;
+  }
+  __device__ __forceinline__ bool inside(int q) const { return kWhole || (begin + int64_t(q) * K >= 0 && begin + int64_t(q) * K + K <= n); }
+  // Words q = thread, thread + team, ... and, unless whole, one more than the block's: each thread those that it reads first.
+  __device__ __forceinline__ void load(Word* held, int words) const {
+    for (int q = int(threadIdx.x); q < (kWhole ? mine : words + 1); q += int(blockDim.x)) {
+      const int64_t i = begin + int64_t(q) * K;
+      if (inside(q)) copy_word(held + q, x + i);
+      else {
+        T* const to = reinterpret_cast<T*>(held + q);
+#pragma unroll
+        for (int j = 0; j < K; ++j) to[j] = i + j >= 0 && i + j < n ? x[i + j] : from_float<T>(-INFINITY);
+      }
+    }
+  }
+  __device__ __forceinline__ void store(int q, const uint32_t (&part)[kParts]) const {
+    const int64_t i = begin + int64_t(q) * K;
+    if (aligned_dx && inside(q)) {
+      if constexpr (kParts == 4) *reinterpret_cast<uint4*>(dx + i) = make_uint4(part[0], part[1], part[2], part[3]);
+      else *reinterpret_cast<uint2*>(dx + i) = make_uint2(part[0], part[1]);
+    } else if constexpr (sizeof(U) == 4) {
+#pragma unroll
+      for (int j = 0; j < K; ++j)
+        if (i + j >= 0 && i + j < n) dx[i + j] = __uint_as_float(part[j]);
+    } else
+#pragma unroll
+      for (int j = 0; j < K; ++j)
+        if (i + j >= 0 && i + j < n) dx[i + j].bits = uint16_t(part[j / 2] >> (j % 2 * 16));
+  }
+};
+
+// kWhole: rows of x and dx consist of whole aligned words.
+template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kMostThreads, 3) held_kernel(const __grid_constant__ Held h) {
+  constexpr int K = kChunk<T>;
+  using F = Pack<float, 1>;
+  extern __shared__ Word memory[];
+  __shared__ Known told;
+  const LossCudaRows& p = h.rows;
+  const int64_t n = p.t.classes;
+  const int team = int(blockDim.x), lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, warps = team / 32;
+  const int rank = h.blocks > 1 ? cluster_rank() : 0;
+  const int64_t first = int64_t(rank) * h.words, step = int64_t(gridDim.x / unsigned(h.blocks)) * blockDim.y;
+  Pair* const all_pairs = reinterpret_cast<Pair*>(memory + h.words_of_rows);  // of this row and of the one before, which may still be read
+  Word* const buffers = memory + threadIdx.y * (h.words + 1) * h.buffers;
+  const auto meet = [&] { warps > 1 ? __syncthreads() : __syncwarp(); };
+  const auto target_at = [&](int64_t r) { return r < p.rows ? target_of(p.t, p.first + r) : kIgnored; };
+  if (h.blocks > 1) cluster_arrive();  // this block is there, and can be written to
+  bool started = false;
+  int64_t r = int64_t(blockIdx.x / unsigned(h.blocks)) * blockDim.y + threadIdx.y;
+  int64_t target = target_at(r), next = target_at(r + step);
+  int turn = 0, parity = 0;
+  if (h.buffers == 2 && target >= 0) Row<T, U, kWhole>(p, r, first, h.words).load(buffers, h.words);
+  commit_words();
+  for (; r < p.rows; r += step, target = next, next = target_at(r + step), turn ^= 1) {
+    const int64_t token = p.first + r;
+    const Row<T, U, kWhole> row(p, r, first, h.words);
+    Word* const held = buffers + (h.buffers == 2 ? turn * (h.words + 1) : 0);
+    if (h.buffers == 2) {
+      if (next >= 0) Row<T, U, kWhole>(p, r + step, first, h.words).load(buffers + (turn ^ 1) * (h.words + 1), h.words);
+    } else if (target >= 0) row.load(held, h.words);
+    commit_words();
+    if (target < 0) {
+      if (row.dx)
+        for (int q = int(threadIdx.x); q < row.mine; q += team) row.store(q, {});  // zeros
+      continue;
+    }
+    // Known early, used late. x[target] is read before dx, which may be the same memory, is written.
+    float at_target = 0;
+    double g = 0;
+    if (warp == 0) {
+      at_target = value(row.x[target]).v;
+      g = read<float>(p.t.weights, token, 1) * (read<float>(p.t.dloss, p.t.per_token ? token : 0, 1) * p.t.scale) * *p.t.factor;
+    }
+    if (h.buffers == 2) wait_for_words<1>();
+    else wait_for_words<0>();
+    if constexpr (!kWhole) meet();
+
+    const int chunks = kWhole ? row.mine : h.words;
+    const auto chunk_at = [&](int q) {
+      if constexpr (kWhole) return held[q];
+      else return shifted<T>(held[q], held[q + 1], row.shift);
+    };
+    Pair own{0, 0, 0};
+    uint32_t part[2] = {kLeastPart<T>, kLeastPart<T>};
+#pragma unroll 4
+    for (int q = int(threadIdx.x); q < chunks; q += team) {
+      const Word c = chunk_at(q);
+      part[0] = larger_part<T>(part[0], larger_part<T>(c.part[0], c.part[1]));
+      part[1] = larger_part<T>(part[1], larger_part<T>(c.part[2], c.part[3]));
+    }
+    own.most = warp_max(largest_of<T>(larger_part<T>(part[0], part[1])));
+    const float base = own.most == -INFINITY ? 0 : own.most;
+    float sums[4] = {};
+#pragma unroll 2
+    for (int q = int(threadIdx.x); q < chunks; q += team) {
+      float v[K];
+      unpack<T>(chunk_at(q), v);
+#pragma unroll
+      for (int j = 0; j < K; ++j) sums[j % 4] = sums[j % 4] + term(v[j] - base);
+    }
+    own.sum = warp_sum(double((sums[0] + sums[1]) + (sums[2] + sums[3])));
+    if (p.smoothing > 0 && p.loss) {
+      for (int q = int(threadIdx.x); q < chunks; q += team) {
+        const int64_t i = (first + q) * K;
+        float v[K], s = 0;
+        unpack<T>(chunk_at(q), v);
+        int count = 0;
+#pragma unroll
+        for (int j = 0; j < K; ++j)
+          if (i + j < n) s = s + (v[j] - base), ++count;
+        own.total = own.total + (double(s) + double(count) * double(base));
+      }
+      own.total = warp_sum(own.total);
+    }
+    Pair* const pairs = all_pairs + parity * (warps * h.blocks);
+    parity ^= 1;
+    if (h.blocks > 1) {
+      if (!started) cluster_wait();
+      started = true;
+      if (lane < h.blocks) store_at(lane, pairs + rank * warps + warp, own);
+      cluster_arrive();
+      cluster_wait();
+    } else if (warps > 1) {
+      if (lane == 0) pairs[warp] = own;
+      __syncthreads();
+    }
+    Known known{};
+    double exps = own.sum, total = own.total;
+    if (warp == 0) {
+      known.most = own.most;
+      if (warps > 1) {
+        const int count = warps * h.blocks;
+        known.most = -INFINITY;
+        for (int i = lane; i < count; i += 32) known.most = fmaxf(known.most, pairs[i].most);
+        known.most = warp_max(known.most);
+        exps = total = 0;
+        for (int i = lane; i < count; i += 32) {
+          exps = exps + pairs[i].sum * double(exp(F::of(pairs[i].most) - F::of(known.most)).v);
+          total = total + pairs[i].total;
+        }
+        exps = warp_sum(exps), total = warp_sum(total);
+      } else if (known.most == -INFINITY) exps = kNaN;  // no class has a probability
+      if (row.dx) {
+        const double lse = p.z == 0 ? 0 : double(known.most) + log(Double(exps)).v;
+        const loss::RowGradient k = loss::row_gradient(g, exps, lse, double(n), p.smoothing, p.z);
+        known.per_exp = k.per_exp, known.uniform = k.uniform, known.hit = k.hit;
+        if (warps > 1 && lane == 0) told = known;
+      }
+    }
+    if (row.dx) {
+      meet();
+      if (warps > 1) known = told;
+      const RowSlope<U, float> slope(known.per_exp, known.uniform);
+      const float most = known.most;
+#pragma unroll 2
+      for (int q = int(threadIdx.x); q < row.mine; q += team) {
+        float v[K];
+        unpack<T>(held[q], v);
+#pragma unroll
+        for (int j = 0; j < K; ++j) v[j] = slope(v[j] - most);
+        uint32_t part[Row<T, U, kWhole>::kParts];
+        pack<U>(v, part);
+        row.store(q, part);
+      }
+      const int64_t at = (target + row.shift) / K - first;
+      if (at >= 0 && at < row.mine && int(at % team) == int(threadIdx.x)) {  // the thread that wrote there
+        const float there = value(reinterpret_cast<const T*>(held + at)[(target + row.shift) % K]).v;
+        row.dx[target] = from_double<U>(known.per_exp * double(exp(F::of(there) - F::of(most)).v) - known.uniform - known.hit);
+      }
+    }
+    if (p.loss && rank == 0 && threadIdx.x == 0) {
+      p.loss[token] = exps, reinterpret_cast<float2*>(p.z_part)[token] = {known.most, at_target};
+      if (p.smoothing > 0) p.total[token] = total - double(n) * double(known.most);
+    }
+  }
+  if (h.blocks > 1 && !started) cluster_wait();
+}
+
+// A thread for a row: what held_kernel found to the losses.
+constexpr int kFinish = 256;
+__global__ void __launch_bounds__(kFinish) finish_kernel(const __grid_constant__ LossCudaRows p) {
+  for (int64_t r = int64_t(blockIdx.x) * kFinish + threadIdx.x; r < p.rows; r += int64_t(gridDim.x) * kFinish) {
+    const int64_t token = p.first + r, target = target_of(p.t, token);
+    double ce = target == kInvalid ? double(kNaN) : 0, z = ce, lse = ce;
+    if (target >= 0) {
+      const float2 found = reinterpret_cast<const float2*>(p.z_part)[token];
+      const double m = double(found.x), n = double(p.t.classes), w = read<float>(p.t.weights, token, 1);
+      const Double log_sum = log(Double(p.loss[token]));
+      lse = m + log_sum.v;
+      z = w * loss::z_part(Double(lse), p.z).v;
+      ce = w * loss::cross_entropy(log_sum, Double(double(found.y) - m), Double(p.smoothing > 0 ? p.total[token] : 0), n, p.smoothing).v + z;
+    }
+    p.loss[token] = ce, p.z_part[token] = z;
+    if (p.lse_out.data) static_cast<float*>(p.lse_out.data)[p.lse_out.at(token)] = float(lse);
+  }
+}
+
+// How a row is shared out: by its length and the architecture alone, so that its bits depend on nothing else.
+struct Shares { int words, blocks, buffers, threads; };
+Shares shares_of(int64_t n, int bytes, int arch) {
+  const int64_t words = device::ceil_div(n, 16 / bytes) + 1;  // one more where the row does not begin with a word
+  Shares s{0, 1, 1, 32};
+  if (arch >= 90)
+    while (s.blocks < kMostBlocks && device::ceil_div(words, s.blocks) > kMostWords) s.blocks *= 2;
+  const int64_t each = device::ceil_div(words, s.blocks);
+  if (each > (arch >= 90 ? kMostWords : kMostWordsAlone)) return s;  // words 0: it does not fit
+  s.words = int(each);
+  s.buffers = each <= kMostTwice ? 2 : 1;
+  while (s.threads < kMostThreads && s.threads * 8 < s.words) s.threads *= 2;
+  if (s.blocks > 1) s.threads = kMostThreads;
+  return s;
+}
+// Blocks that a device holds at once; asked for once per kernel and arrangement.
+int resident(const void* kernel, const cudaLaunchConfig_t& how, int blocks, int device, int& error) {
+  struct Entry { const void* kernel; size_t shared; unsigned threads; int blocks, device, count; };
+  static std::mutex mutex;
+  static std::vector<Entry> entries;
+  const std::lock_guard lock(mutex);
+  const unsigned threads = how.blockDim.x * how.blockDim.y;
+  for (const Entry& e : entries)
+    if (e.kernel == kernel && e.shared == how.dynamicSmemBytes && e.threads == threads && e.blocks == blocks && e.device == device) return e.count;
+  int count = 0;
+  cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared);
+  if (!e && blocks > 1) e = cudaOccupancyMaxActiveClusters(&count, kernel, &how), count *= blocks;
+  if (!e && blocks == 1) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&count, kernel, int(threads), how.dynamicSmemBytes), count *= device::facts(device).multiprocessors;
+  if (e) return error = int(e), 0;
+  count = count < blocks ? blocks : count;
+  entries.push_back({kernel, how.dynamicSmemBytes, threads, blocks, device, count});
+  return count;
+}
+template <class T, class U> int held(const LossCudaRows& p, void* stream) {
+  if (p.rows == 0) return 0;
+  int device = 0;
+  if (const cudaError_t e = cudaGetDevice(&device)) return int(e);
+  const Shares s = shares_of(p.t.classes, int(sizeof(T)), device::facts(device).arch);
+  if (s.words == 0 || p.lse_in.data || p.bias || p.softcap > 0) return kLossNotHeld;
+  constexpr int K = kChunk<T>;
+  const bool whole = p.t.classes % K == 0 && uintptr_t(p.x) % 16 == 0 && p.x_pitch % K == 0 &&
+                     (!p.dx || (uintptr_t(p.dx) % (sizeof(U) * K) == 0 && p.dx_pitch % K == 0));
+  const auto kernel = whole ? held_kernel<T, U, true> : held_kernel<T, U, false>;
+  cudaLaunchAttribute cluster;
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {unsigned(s.blocks), 1, 1};
+  cudaLaunchConfig_t how{};
+  how.blockDim = block_of(s.threads);
+  const int words_of_rows = (s.words + 1) * s.buffers * int(how.blockDim.y), pairs = s.threads > 32 ? 2 * s.threads / 32 * s.blocks : 0;
+  how.dynamicSmemBytes = size_t(words_of_rows) * 16 + size_t(pairs) * sizeof(Pair);
+  how.stream = static_cast<cudaStream_t>(stream);
+  if (s.blocks > 1) how.attrs = &cluster, how.numAttrs = 1;
+  how.gridDim = unsigned(s.blocks);
+  int error = 0;
+  const int64_t most = resident(reinterpret_cast<const void*>(kernel), how, s.blocks, device, error), wanted = device::ceil_div(p.rows, how.blockDim.y) * s.blocks;
+  if (error) return error;
+  how.gridDim = unsigned(wanted < most ? wanted : most);
+  const Held h{p, s.words, s.blocks, s.buffers, words_of_rows};
+  const cudaError_t e = cudaLaunchKernelEx(&how, kernel, h);
+  return e || !p.loss ? int(e) : device::launch(finish_kernel, device::blocks_for(p.rows, kFinish), kFinish, 0, stream, p);
+}
+constexpr LossHeldKernels kKernels = [] {
+  LossHeldKernels k{{}, held<float, bf16>};
+  k.rows[DType::f16] = held<f16, f16>, k.rows[DType::bf16] = held<bf16, bf16>, k.rows[DType::f32] = held<float, float>;
+  return k;
+}();
+
+}  // namespace
+}  // namespace BARACUDA_ISA
+
+extern const LossHeldKernels loss_held_kernels = kKernels;
+
+}  // namespace baracuda
