@@ -1,96 +1,358 @@
 #pragma once
-// Rows in registers: a team of 1 ... 512 threads has C chunks of 16 bytes a thread; chunk c of a row belongs to thread c % team. The
-// team's size depends on the row's length alone, and so does the order of a row's sums: a thread's elements in order, threads by
-// 16, 8, 4, 2, 1, warps in order. Row after row, so that a thread keeps its columns.
+// Rows in registers: a team of 1 ... 512 threads, or a cluster of blocks (sm_90), has C chunks of 16 bytes a thread; chunk c of a row belongs
+// to thread c % team. The team's size and C depend on the row's length alone, and so does the order of a row's sums: a thread's elements in
+// order, threads by 16, 8, 4, 2, 1, warps and blocks likewise. Row after row, so that a thread keeps its columns.
+//
+// kWhole: every row is whole aligned chunks (whole_chunks() tells the launch); then the row that comes next is on its way to shared memory
+// while one is worked on, each thread copying and reading slots of its own, so that no barrier stands between. Other rows are read and
+// written by aligned pieces of 16 bytes too, which neighbours shift into place; elements stay with their threads.
 #include "baracuda/device/half.cuh"
 #include "baracuda/device/rows.cuh"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace row_team {
 
-using device_rows::aligned16, device_rows::Chunk, device_rows::kChunk, device_rows::load_chunk, device_rows::store_chunk;
+using device_rows::kChunk, device_rows::whole_chunks;
 
-inline constexpr int kMostTeam = 512, kLeastBlock = 128;
-// For rows of n elements, `each` a thread; more than kMostTeam: they do not fit.
-inline int team_for(int64_t n, int each) {
-  int team = 1;
-  while (int64_t(team) * each < n && team <= kMostTeam) team *= 2;
+inline constexpr int kMostTeam = 512, kLeastBlock = 128, kMostCluster = 16;
+// For rows of n elements, `each` a thread: a part of a warp, or whole warps. More than kMostTeam: a cluster of blocks (sm_90) takes a row, if it can.
+inline int64_t team_for(int64_t n, int each) {
+  const int64_t threads = device::ceil_div(n, each);
+  if (threads > 32) return device::ceil_div(threads, 32) * 32;
+  int64_t team = 1;
+  while (team < threads) team *= 2;
   return team;
 }
-// A team of several warps has a block of its own: what is decided for a row is then decided for all that meet at a barrier.
-inline int block_for(int team) { return team <= 32 ? kLeastBlock : team; }
+// How rows of n elements meet threads.
+struct TeamShape {
+  int team, block, cluster;  // threads of a row, and of a block; blocks of a row
+  static TeamShape of(int64_t n, int each) {
+    int64_t team = team_for(n, each);
+    int cluster = 1;
+    while (cluster <= kMostCluster && team > int64_t(cluster) * kMostTeam) cluster *= 2;
+    if (cluster > kMostCluster) return {0, 0, 0};
+    const int block = team <= 32 ? kLeastBlock : int(device::ceil_div(team, int64_t(cluster) * 32) * 32);
+    return {cluster > 1 ? block * cluster : int(team), block, cluster};
+  }
+  // With kMostTeam threads on each of 132 multiprocessors; a smaller device takes the blocks in turn.
+  int64_t blocks(int64_t rows) const {
+    const int64_t slots = team <= 32 ? block / team : 1, wanted = device::ceil_div(rows, slots), most = cluster > 1 ? 132 / cluster : int64_t(132) * (kMostTeam / block);
+    return (wanted < most ? wanted : most) * cluster;
+  }
+  // Sums over all rows of what a thread has of its columns: a warp of small teams, or a team, has a part of them.
+  int64_t parts(int64_t rows) const { return team > 32 ? blocks(rows) / cluster : blocks(rows) * (block / 32); }
+};
+// f(C) with the chunks of a thread for rows of n elements: C, or of rows in f32 that kMostTeam threads do not hold so, twice as many.
+template <class T, int C, class F> int with_chunks(int64_t n, F f) {
+  if constexpr (sizeof(T) == 4)
+    if (team_for(n, C * kChunk<T>) > kMostTeam) return f(std::integral_constant<int, 2 * C>{});
+  return f(std::integral_constant<int, C>{});
+}
+inline TeamShape shape_for(int64_t n, int chunks, int size) {
+  const int each = 16 / size * chunks;
+  return TeamShape::of(n, size == 4 && team_for(n, each) > kMostTeam ? 2 * each : each);
+}
+// `blocks` blocks in clusters of `count`.
+template <class P> int launch_clusters(void (*kernel)(P), int count, int64_t blocks, int block, size_t shared, void* stream, const P& p) {
+  if (count == 1) return device::launch(kernel, unsigned(blocks), dim3(unsigned(block)), shared, stream, p);
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {unsigned(count), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned(blocks)), config.blockDim = dim3(unsigned(block)), config.dynamicSmemBytes = shared;
+  config.stream = static_cast<cudaStream_t>(stream), config.attrs = &cluster, config.numAttrs = 1;
+  const auto f = reinterpret_cast<const void*>(kernel);
+  cudaError_t e = cudaSuccess;
+  if (shared > 48 * 1024) e = cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared));
+  if (e == cudaSuccess && count > 8) e = cudaFuncSetAttribute(f, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  return int(e == cudaSuccess ? cudaLaunchKernelEx(&config, kernel, p) : e);
+}
+template <class P> int launch(void (*kernel)(P), const TeamShape& shape, int64_t rows, size_t shared, void* stream, const P& p) {
+  return launch_clusters(kernel, shape.cluster, shape.blocks(rows), shape.block, shared, stream, p);
+}
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+__device__ __forceinline__ int cluster_rank() { int r; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
+__device__ __forceinline__ void cluster_barrier() { asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+// `at` of block `rank`.
+template <class S> __device__ __forceinline__ S of_block(const S* at, int rank) {
+  static_assert(sizeof(S) == 4 || sizeof(S) == 8);
+  std::conditional_t<sizeof(S) == 4, uint32_t, uint64_t> bits;
+  uint32_t there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(unsigned(__cvta_generic_to_shared(at))), "r"(rank));
+  if constexpr (sizeof(S) == 4) asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(bits) : "r"(there) : "memory");
+  else asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(bits) : "r"(there) : "memory");
+  return __builtin_bit_cast(S, bits);
+}
+#else  // no row of an older architecture launches clusters
+__device__ __forceinline__ int cluster_rank() { return 0; }
+__device__ __forceinline__ void cluster_barrier() {}
+template <class S> __device__ __forceinline__ S of_block(const S* at, int) { return *at; }
+#endif
 
 struct Team {
-  int size, thread, slot, slots;  // place in the team; number of the team in its block, and teams there
-  __device__ explicit Team(int size) : size(size), thread(int(threadIdx.x) & (size - 1)), slot(int(threadIdx.x) / size), slots(int(blockDim.x) / size) {}
-  // Joined over the team, for all its threads; `shared` holds 32 values. Every thread of the block calls.
-  template <class S, class F> __device__ __forceinline__ S over(S v, S* shared, F join) const {
-    for (int w = (size < 32 ? size : 32) / 2; w; w /= 2) v = join(v, __shfl_xor_sync(0xffffffffu, v, w));
-    if (size <= 32) return v;
-    __syncthreads();  // what was there may still be read
-    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = v;
-    __syncthreads();
-    v = shared[0];
-    for (int w = 1; w < size / 32; ++w) v = join(v, shared[w]);
-    return v;
+  int size, blocks, thread, slot, slots;  // threads; blocks of them; place in the team; number of the team in its block, and teams there
+  __device__ explicit Team(int size)
+      : size(size), blocks(size > kMostTeam ? size / int(blockDim.x) : 1), thread(size > 32 ? int(threadIdx.x) : int(threadIdx.x) & (size - 1)),
+        slot(size > 32 ? 0 : int(threadIdx.x) / size), slots(size > 32 ? 1 : int(blockDim.x) / size) {
+    if (blocks > 1) thread += cluster_rank() * int(blockDim.x);
   }
-  // K sums at once; `shared` holds 32 K numbers.
-  template <int K, class A> __device__ __forceinline__ void sums(A (&v)[K], A* shared) const {
-    for (int w = (size < 32 ? size : 32) / 2; w; w /= 2)
+  // Of the loop over rows: the first row of a block, or a cluster, and from one to its next.
+  __device__ int64_t first_row() const { return int64_t(blocks > 1 ? blockIdx.x / unsigned(blocks) : blockIdx.x) * slots; }
+  __device__ int64_t row_step() const { return int64_t(blocks > 1 ? gridDim.x / unsigned(blocks) : gridDim.x) * slots; }
+  // After the last row: what others read of a block must live.
+  __device__ void leave() const { if (blocks > 1) cluster_barrier(); }
+  // Joined over the team, for all its threads; `none` changes nothing. `shared` holds 64 S; a block calls with two such in turn, so that one
+  // barrier is enough. Every thread of the block, or cluster, calls.
+  template <class S, class F> __device__ __forceinline__ S over(S v, S none, S* shared, F join) const {
+    S a[1] = {v};
+    joined(a, none, shared, join);
+    return a[0];
+  }
+  // K sums at once; `shared` holds 64 K numbers, likewise.
+  template <int K, class A> __device__ __forceinline__ void sums(A (&v)[K], A* shared) const { joined(v, A(0), shared, [](A a, A b) { return a + b; }); }
+  template <int K, class S, class F> __device__ __forceinline__ void joined(S (&v)[K], S none, S* shared, F join) const {
+    const auto fold = [&](int lanes) {
+      for (int w = lanes / 2; w; w /= 2)
 #pragma unroll
-      for (int k = 0; k < K; ++k) v[k] = v[k] + __shfl_xor_sync(0xffffffffu, v[k], w);
+        for (int k = 0; k < K; ++k) v[k] = join(v[k], __shfl_xor_sync(0xffffffffu, v[k], w));
+    };
+    fold(size < 32 ? size : 32);
     if (size <= 32) return;
-    __syncthreads();
-    if (threadIdx.x % 32 == 0)
+    const int lane = int(threadIdx.x) % 32, warps = int(blockDim.x) / 32;
+    if (lane == 0)
 #pragma unroll
       for (int k = 0; k < K; ++k) shared[threadIdx.x / 32 * K + k] = v[k];
     __syncthreads();
 #pragma unroll
-    for (int k = 0; k < K; ++k) v[k] = shared[k];
-    for (int w = 1; w < size / 32; ++w)
+    for (int k = 0; k < K; ++k) v[k] = lane < warps ? shared[lane * K + k] : none;
+    fold(warps > 8 ? 32 : warps > 4 ? 8 : 4);
+    if (warps <= 8) {  // the other lanes have nothing
 #pragma unroll
-      for (int k = 0; k < K; ++k) v[k] = v[k] + shared[w * K + k];
-  }
-};
-// C chunks of a row as they lie in memory.
-template <class T, int C> struct Held {
-  static constexpr int N = kChunk<T>;
-  Chunk<T, N> chunk[C];
-  __device__ __forceinline__ void load(const T* row, int64_t n, const Team& t, bool aligned) {
-#pragma unroll
-    for (int c = 0; c < C; ++c) {
-      const int64_t i = (int64_t(c) * t.size + t.thread) * N;
-      if (i < n) chunk[c] = load_chunk(row + i, n - i, aligned);
+      for (int k = 0; k < K; ++k) v[k] = __shfl_sync(0xffffffffu, v[k], 0);
     }
+    if (blocks == 1) return;
+    S* const own = shared + 32 * K;
+    if (threadIdx.x == 0)
+#pragma unroll
+      for (int k = 0; k < K; ++k) own[k] = v[k];
+    cluster_barrier();
+#pragma unroll
+    for (int k = 0; k < K; ++k) v[k] = lane < blocks ? of_block(own + k, lane) : none;
+    fold(32);
+  }
+  __device__ bool first_of_warp() const { return ((size - 1) & 31 & thread) == 0; }
+  __device__ bool last_of_warp() const { return (~thread & (size - 1) & 31) == 0; }
+};
+
+// --- pieces of 16 bytes
+// N elements as words, so that nothing takes them apart before they are used.
+template <class T, int N = kChunk<T>> struct Packed {
+  static constexpr int kWords = N * int(sizeof(T)) / 4;
+  uint32_t word[kWords];
+  __device__ __forceinline__ Pack<float, 1> operator[](int j) const {
+    if constexpr (sizeof(T) == 4) return Pack<float, 1>::of(__builtin_bit_cast(float, word[j]));
+    else if constexpr (kIsF16<T>) {
+      float x;
+      asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(at(j).bits));
+      return Pack<float, 1>::of(x);
+    } else return Pack<float, 1>::of(__builtin_bit_cast(float, j % 2 ? word[j / 2] & 0xffff0000u : word[j / 2] << 16));
+  }
+  __device__ __forceinline__ T at(int j) const {
+    if constexpr (sizeof(T) == 4) return __builtin_bit_cast(T, word[j]);
+    else return T{uint16_t(j % 2 ? word[j / 2] >> 16 : word[j / 2])};
+  }
+  // of(j): an element
+  template <class F> __device__ __forceinline__ static Packed from(F of) {
+    Packed p;
+#pragma unroll
+    for (int j = 0; j < kWords; ++j)
+      if constexpr (sizeof(T) == 4) p.word[j] = __builtin_bit_cast(uint32_t, of(j));
+      else p.word[j] = uint32_t(of(2 * j).bits) | uint32_t(of(2 * j + 1).bits) << 16;
+    return p;
+  }
+  // v(j): a value
+  template <class F> __device__ __forceinline__ static Packed rounded(F v) {
+    Packed p;
+#pragma unroll
+    for (int j = 0; j < kWords; ++j) {
+      if constexpr (sizeof(T) == 4) p.word[j] = __builtin_bit_cast(uint32_t, v(j).v);
+      else if constexpr (kIsF16<T>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(p.word[j]) : "f"(v(2 * j + 1).v), "f"(v(2 * j).v));
+      else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(p.word[j]) : "f"(v(2 * j + 1).v), "f"(v(2 * j).v));
+    }
+    return p;
+  }
+  // Aligned.
+  __device__ __forceinline__ static Packed load(const void* p) {
+    Packed r;
+#pragma unroll
+    for (int k = 0; k < kWords; k += 4) {
+      const uint4 q = static_cast<const uint4*>(p)[k / 4];
+      r.word[k] = q.x, r.word[k + 1] = q.y, r.word[k + 2] = q.z, r.word[k + 3] = q.w;
+    }
+    return r;
+  }
+  __device__ __forceinline__ void store(void* p) const {
+    static_assert(kWords == 4);
+    *static_cast<uint4*>(p) = make_uint4(word[0], word[1], word[2], word[3]);
   }
 };
+template <class T> __device__ __forceinline__ int misplaced(const T* row) { return int(uintptr_t(row) % 16) / int(sizeof(T)); }
+// 16 of the 32 bytes of a and b, from element `by` on.
+template <class T> __device__ __forceinline__ Packed<T> shifted(const Packed<T>& a, const Packed<T>& b, int by) {
+  uint32_t w[8] = {a.word[0], a.word[1], a.word[2], a.word[3], b.word[0], b.word[1], b.word[2], b.word[3]};
+  constexpr int kOne = 4 / int(sizeof(T));
+  const bool two = by & 2 * kOne, one = by & kOne;
+#pragma unroll
+  for (int j = 0; j < 6; ++j) w[j] = two ? w[j + 2] : w[j];
+#pragma unroll
+  for (int j = 0; j < 5; ++j) w[j] = one ? w[j + 1] : w[j];
+  if constexpr (sizeof(T) == 2)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) w[j] = __funnelshift_r(w[j], w[j + 1], unsigned(by & 1) * 16);
+  return {w[0], w[1], w[2], w[3]};
+}
+// Elements i ... of a row of n that begins s elements behind 16 bytes; what is behind its end is 0.
+template <class T> __device__ __forceinline__ Packed<T> load_shifted(const T* row, int i, int n, int s) {
+  constexpr int N = kChunk<T>;
+  if (i >= s && n - i >= (s ? 2 * N - s : N))
+    return shifted<T>(Packed<T>::load(row + (i - s)), Packed<T>::load(row + (i - s) + (s ? N : 0)), s);
+  return Packed<T>::from([&](int j) { return j < n - i ? row[i + j] : T{}; });
+}
+// A thread's chunk of elements i ...; all threads of a warp call, with i >= n where they have none.
+template <class T> __device__ __forceinline__ void store_shifted(T* row, int i, int n, int s, const Packed<T>& own, const Team& t) {
+  constexpr int N = kChunk<T>;
+  Packed<T> before;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) before.word[j] = __shfl_up_sync(0xffffffffu, own.word[j], 1);
+  const int left = n - i;
+  const bool mine = left >= N - s && (s == 0 || !t.first_of_warp()), next = left - N >= N - s && !t.last_of_warp();
+  if (mine) (s == 0 ? own : shifted<T>(before, own, N - s)).store(row + (i - s));
+  if (mine && (next || s == 0)) return;
+#pragma unroll
+  for (int j = 0; j < N; ++j)
+    if (j < left && !(j < N - s ? mine : next)) row[i + j] = own.at(j);
+}
+
+// --- rows
+// The chunks of a thread as they lie in memory.
+template <class T, int C> struct Held { Packed<T> chunk[C]; };
 // f(c, first element of chunk c) for a thread's chunks that have an element.
-template <class T, int C, class F> __device__ __forceinline__ void each_chunk(int64_t n, const Team& t, F f) {
+template <class T, int C, class F> __device__ __forceinline__ void each_chunk(int n, const Team& t, F f) {
 #pragma unroll
   for (int c = 0; c < C; ++c) {
-    const int64_t i = (int64_t(c) * t.size + t.thread) * kChunk<T>;
+    const int i = (c * t.size + t.thread) * kChunk<T>;
     if (i < n) f(c, i);
   }
 }
-// Two halves from two floats in one instruction.
-template <class T> __device__ __forceinline__ void put_pair(T* to, float a, float b) {
-  uint32_t both;
-  if constexpr (kIsF16<T>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
-  else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
-  *reinterpret_cast<uint32_t*>(to) = both;
+// f(j) for the elements of chunk i that the row has.
+template <bool kWhole, int N, class F> __device__ __forceinline__ void each_lane(int i, int n, F f) {
+#pragma unroll
+  for (int j = 0; j < N; ++j)
+    if (kWhole || j < n - i) f(j);
 }
-// A chunk of results v(j).
-template <class T, class F> __device__ __forceinline__ Chunk<T, kChunk<T>> chunk_of(F v) {
-  constexpr int N = kChunk<T>;
-  Chunk<T, N> c;
-  if constexpr (kIsHalf<T>) {
-#pragma unroll
-    for (int j = 0; j < N; j += 2) put_pair(&c.lane[j], v(j).v, v(j + 1).v);
-  } else {
-#pragma unroll
-    for (int j = 0; j < N; ++j) c.lane[j] = element<T>(v(j));
+// f(x) for a thread's share of a row as it lies in memory, where its chunks are not to be gone through once more: short code.
+template <class T, class F> __device__ __forceinline__ void over_row(const T* row, int n, const Team& t, F f) {
+#pragma unroll 1
+  for (int i = t.thread; i < n; i += t.size) f(value(row[i]));
+}
+// What a thread has of the rows of K tensors, a turn ahead. `slots`: ahead_bytes().
+template <class T, int K, int C, bool kWhole> struct Ahead {
+  uint4* slots;
+  const T* rows[K];
+  bool staged = kWhole;  // else rows that are not whole are read when they are taken
+  __device__ explicit Ahead(void* shared) : slots(static_cast<uint4*>(shared) + threadIdx.x) {
+    if constexpr (!kWhole) {
+      unsigned bytes;
+      asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
+      staged = bytes > 0;
+    }
   }
-  return c;
+  __device__ __forceinline__ static void copy(uint4* slot, const void* from, int bytes) {  // the rest of 16 is 0
+    const auto to = unsigned(__cvta_generic_to_shared(slot));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  }
+  // A row that is null is none.
+  __device__ __forceinline__ void fetch(const T* const (&row)[K], int n, const Team& t) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      rows[k] = row[k];
+      if constexpr (kWhole)
+        if (row[k])
+          each_chunk<T, C>(n, t, [&](int c, int i) {
+            const auto to = unsigned(__cvta_generic_to_shared(slots + (k * C + c) * int(blockDim.x)));
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(row[k] + i) : "memory");
+          });
+      if constexpr (!kWhole)
+        if (row[k] && staged) {  // the pieces that a chunk lies in; what is before the row is read, what is behind it is not
+          constexpr int N = kChunk<T>;
+          const int s = misplaced(row[k]);
+          each_chunk<T, C>(n, t, [&](int c, int i) {
+            uint4* const slot = slots + (k * C + c) * 2 * int(blockDim.x);
+            const int left = n - (i - s);
+            const T* const from = row[k] + (i - s);
+            copy(slot, from, left < N ? left * int(sizeof(T)) : 16);
+            if (s > 0) copy(slot + blockDim.x, left > N ? from + N : from, left > 2 * N ? 16 : left > N ? (left - N) * int(sizeof(T)) : 0);
+          });
+        }
+    }
+  }
+  __device__ __forceinline__ void take(Held<T, C> (&to)[K], int n, const Team& t) {
+    if (staged) asm volatile("cp.async.wait_all;" ::: "memory");
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (rows[k])
+        each_chunk<T, C>(n, t, [&](int c, int i) {
+          if constexpr (kWhole) to[k].chunk[c] = Packed<T>::load(slots + (k * C + c) * int(blockDim.x));
+          else if (!staged) to[k].chunk[c] = load_shifted(rows[k], i, n, misplaced(rows[k]));
+          else {
+            const uint4* const slot = slots + (k * C + c) * 2 * int(blockDim.x);
+            const int s = misplaced(rows[k]);
+            const Packed<T> a = Packed<T>::load(slot);
+            to[k].chunk[c] = s == 0 ? a : shifted<T>(a, Packed<T>::load(slot + blockDim.x), s);
+          }
+        });
+  }
+};
+// Bytes of shared memory for that; rows that take more than kMostAhead are no kWhole.
+inline constexpr size_t kMostAhead = 96 * 1024;
+constexpr size_t ahead_bytes(int tensors, int chunks, int block) { return size_t(16) * size_t(tensors * chunks) * size_t(block); }
+// What a launch asks for; of rows that are not whole two pieces a chunk, or none.
+constexpr size_t staging(size_t ahead, bool whole) { return whole ? ahead : 2 * ahead <= kMostAhead ? 2 * ahead : 0; }
+
+// A thread's results made(c, i), a chunk each. Every thread of a warp calls; n is 0 for a team that has no row.
+template <class T, int C, bool kWhole, class F> __device__ __forceinline__ void put_row(T* row, int n, const Team& t, F made) {
+#pragma unroll
+  for (int c = 0; c < C; ++c) {
+    const int i = (c * t.size + t.thread) * kChunk<T>;
+    if constexpr (kWhole) {
+      if (i < n) made(c, i).store(row + i);
+    } else {
+      Packed<T> out{};
+      if (i < n) out = made(c, i);
+      store_shifted(row, i, n, misplaced(row), out, t);
+    }
+  }
+}
+// N neighbours of a weight or bias, `none` where it is absent.
+template <class W, int N> __device__ __forceinline__ Packed<W, N> factors(const void* from, int i, int n, double none) {
+  const W* const w = static_cast<const W*>(from) + i;
+  if (from && n - i >= N && uintptr_t(w) % 16 == 0) return Packed<W, N>::load(w);
+  const W e = element<W>(Pack<Acc<W>, 1>(none));
+  return Packed<W, N>::from([&](int j) { return from && j < n - i ? w[j] : e; });
+}
+
+// The sums into [parts, n], after the last row: the teams of a warp add theirs by 16, 8 ...
+template <class T, int C, bool kWhole> __device__ __forceinline__ void store_parts(Pack<float, 1> (&sum)[C][kChunk<T>], void* parts, int n, const Team& t) {
+  constexpr int N = kChunk<T>;
+  for (int w = 16; w >= t.size; w /= 2)
+#pragma unroll
+    for (int c = 0; c < C; ++c)
+#pragma unroll
+      for (int j = 0; j < N; ++j) sum[c][j] = sum[c][j] + Pack<float, 1>::of(__shfl_xor_sync(0xffffffffu, sum[c][j].v, w));
+  if (t.size < 32 && int(threadIdx.x) % 32 >= t.size) return;
+  float* const to = static_cast<float*>(parts) + (t.size > 32 ? t.first_row() : int64_t(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32) * n;
+  each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, N>(i, n, [&](int j) { to[i + j] = sum[c][j].v; }); });
 }
 
 }  // namespace row_team

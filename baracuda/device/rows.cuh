@@ -69,7 +69,7 @@ template <bool kWhole, class T> __device__ __forceinline__ void store_chunk(T* p
 template <class T, int K> bool whole_chunks(const device::Walk<K>& rows, int k, const void* data, int64_t n) {
   if (!data) return true;
   bool whole = n % kChunk<T> == 0 && uintptr_t(data) % 16 == 0;
-  for (int a = 0; a < rows.rank; ++a) whole = whole && rows.stride[k][a] % kChunk<T> == 0;
+  for (int a = 0; a < rows.rank; ++a) whole = whole && (rows.extent[a] == 1 || rows.stride[k][a] % kChunk<T> == 0);
   return whole;
 }
 __device__ __forceinline__ bool aligned16(const void* p) { return (uintptr_t(p) & 15) == 0; }

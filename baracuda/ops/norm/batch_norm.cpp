@@ -24,11 +24,6 @@ Status validate_training(std::string_view op, const BatchNormDescriptor& d) {
 Status expect_statistic(std::string_view op, std::string_view arg, const TensorView& v, const BatchNormDescriptor& d) {
   return norm_detail::expect_statistic(op, arg, v, d.dtype, {channels_of(d)});
 }
-PrecisionGuarantee guarantee_of_batch(const BatchNormDescriptor& d) {
-  PrecisionGuarantee g = guarantee(d);
-  g.batch_invariant = false;
-  return g;
-}
 
 // A tensor as its channels: how a channel's elements lie over samples and further axes, and within a sample.
 struct Channels {

@@ -152,7 +152,8 @@ TEST(GroupNorm, OneGroupIsALayerNorm) {  // groups = 1 without weights, bit for 
     Tensor y(DType::f32, d.shape), want(DType::f32, d.shape), mean(DType::f32, {4, groups}), rstd(DType::f32, {4, groups});
     ASSERT_OK(run_plan<GroupNorm>(d, {x, {}, {}, y, mean, rstd}));
     ASSERT_OK(run_plan<LayerNorm>({.shape = d.shape, .axes = groups == 1 ? 3 : 2}, {x, {}, {}, want, {}, {}}));
-    EXPECT_TRUE(y.same_bits(want));
+    if (on_cuda()) EXPECT_CLOSE(y, want.values(), {.dtype = DType::f32, .terms = 6 * 5 * 41, .condition = 8});  // there in another order
+    else EXPECT_TRUE(y.same_bits(want));
   }
 }
 TEST(GroupNorm, LargeMeanCostsNothing) {

@@ -170,11 +170,11 @@ template <class T, class W> __global__ void __launch_bounds__(kThreads, 1) backw
 }
 
 template <class T, class W> int forward(const LayerNormCuda& p, void* stream) {
-  if (layer_norm_cuda_row(p.n, false, sizeof(T) == 8)) return layer_norm_rows_cuda.forward[!std::is_same_v<T, W>][kDTypeOf<T>](p, stream);
+  if (layer_norm_cuda_blocks_of_row(p.n, false, sizeof(T)) == 1) return layer_norm_rows_cuda.forward[!std::is_same_v<T, W>][kDTypeOf<T>](p, stream);
   return device::launch(forward_kernel<T, W>, unsigned(layer_norm_cuda_blocks(p.rows.units)), dim3(kThreads), 0, stream, p);
 }
 template <class T, class W> int backward(const LayerNormBackwardCuda& p, void* stream) {
-  if (layer_norm_cuda_row(p.n, true, sizeof(T) == 8)) return layer_norm_rows_cuda.backward[!std::is_same_v<T, W>][kDTypeOf<T>](p, stream);
+  if (layer_norm_cuda_blocks_of_row(p.n, true, sizeof(T)) == 1) return layer_norm_rows_cuda.backward[!std::is_same_v<T, W>][kDTypeOf<T>](p, stream);
   return device::launch(backward_kernel<T, W>, unsigned(p.teams), dim3(kThreads), 0, stream, p);
 }
 using Forward = int (*)(const LayerNormCuda&, void*);
@@ -190,5 +190,6 @@ constexpr LayerNormCudaKernels kKernels = {
 
 extern const LayerNormCudaKernels layer_norm_cuda_kernels = kKernels;
 int64_t layer_norm_cuda_blocks(int64_t rows) { return rows < 1056 ? rows : 1056; }
+int64_t layer_norm_cuda_teams(int64_t rows) { return rows < 396 ? rows : 396; }
 
 }  // namespace baracuda

@@ -28,9 +28,9 @@ struct LayerNormCudaKernels {
   ByDType<int (*)(const LayerNormBackwardCuda&, void* stream)> backward[2];
 };
 extern const LayerNormCudaKernels layer_norm_cuda_kernels, layer_norm_rows_cuda;  // of any rows; of those that registers hold
-bool layer_norm_cuda_row(int64_t n, bool backward, bool f64);
+int layer_norm_cuda_blocks_of_row(int64_t n, bool backward, int size);  // 0: registers do not hold them; more than 1: a cluster does; size: of an element
+int64_t layer_norm_cuda_row_parts(int64_t rows, int64_t n, int size);   // of dweight and dbias; by the shape alone
 int64_t layer_norm_cuda_blocks(int64_t rows);  // at most, where `parts` are in use
-// Teams that sum parts of dweight and dbias; by the shape alone.
-int64_t layer_norm_cuda_teams(int64_t rows, int64_t n, bool f64);
+int64_t layer_norm_cuda_teams(int64_t rows);                            // likewise, where `parts` are in use
 
 }  // namespace baracuda

@@ -1,6 +1,6 @@
 // Rows of LayerNorm in registers (device/row_team.cuh). Forward: reads x, writes y; backward: reads dy and x, writes dx: the floor is memory
-// bandwidth. Backward: a team of threads goes through rows b, b + teams, ... and keeps its parts of dweight and dbias in registers; a
-// second kernel adds the parts in f64.
+// bandwidth. Sums are in f32, and so is what is made of them: every thread makes it. Backward: a team of threads goes through rows b,
+// b + teams, ... and keeps its parts of dweight and dbias in registers; a second kernel adds the parts in f64.
 #include "baracuda/device/row_team.cuh"
 #include "baracuda/ops/norm/layer_norm_cuda.hpp"
 #include "baracuda/ops/norm/norm_math.hpp"
@@ -10,149 +10,177 @@ inline namespace BARACUDA_ISA {
 namespace {
 using namespace row_team;
 using V = Pack<float, 1>;
+using RowStatistics = StatisticsOf<float>;
 
-constexpr int kForward = 32, kBackward = 16;  // elements of a thread
+// Chunks of a thread; forward, of rows in f32 that kMostTeam threads do not hold so, twice as many.
+constexpr int kForward = 4;
+template <class T> constexpr int kBackward = 16 / kChunk<T>;
 
-// N neighbours of a weight or bias, `none` where it is absent.
-template <class W, int N> struct Vector {
-  Chunk<W, N> chunk;
-  __device__ __forceinline__ Vector(const void* from, int64_t i, int64_t n, double none) {
-    const W* const w = static_cast<const W*>(from) + i;
-    if (from && n - i >= N && (uintptr_t(w) & 15) == 0) {
-      constexpr int M = 16 / int(sizeof(W)) < N ? 16 / int(sizeof(W)) : N;
-#pragma unroll
-      for (int j = 0; j < N; j += M) *reinterpret_cast<Chunk<W, M>*>(&chunk.lane[j]) = *reinterpret_cast<const Chunk<W, M>*>(w + j);
-    } else {
-      const W e = element<W>(V(none));
-#pragma unroll
-      for (int j = 0; j < N; ++j) chunk.lane[j] = from && i + j < n ? w[j] : e;
-    }
-  }
-  __device__ V operator[](int j) const { return value(chunk.lane[j]); }
-};
-// x(c, j): element j of chunk c. Every thread of the block calls.
-template <class T, int C, class X> __device__ __forceinline__ Statistics statistics(const Team& t, int64_t n, double eps, double* shared, X x) {
+// x(c, j): element j of chunk c of `row`. Where the variance left the range of f32 the row is read again, in f64. Every thread of the block calls;
+// shared: 64 doubles each.
+template <class T, int C, bool kWhole, class X>
+__device__ __forceinline__ RowStatistics statistics(const Team& t, const T* row, int n, double eps, double* shared, double* also_shared, X x) {
   constexpr int N = kChunk<T>;
-  const auto over = [&](auto& sums, auto add) {
-    each_chunk<T, C>(n, t, [&](int c, int64_t i) {
-#pragma unroll
-      for (int j = 0; j < N; ++j)
-        if (i + j < n) add(x(c, j));
-    });
-    t.sums(sums, reinterpret_cast<std::remove_reference_t<decltype(sums[0])>*>(shared));
+  const auto over = [&](auto& sums, double* buffer, auto add) {
+    each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, N>(i, n, [&](int j) { add(x(c, j)); }); });
+    t.sums(sums, reinterpret_cast<float*>(buffer));
   };
   float sum[1] = {0}, sums[2] = {0, 0};
-  over(sum, [&](V v) { sum[0] = sum[0] + v.v; });
-  const V shift = V::of(float(double(sum[0]) / double(n)));
-  over(sums, [&](V v) {
+  over(sum, shared, [&](V v) { sum[0] = sum[0] + v.v; });
+  const V shift = V::of(quotient(sum[0], float(n)));
+  over(sums, also_shared, [&](V v) {
     const V d = v - shift;
     sums[0] = sums[0] + d.v, sums[1] = fma(d, d, V::of(sums[1])).v;
   });
-  const Moments all = moments_of(double(sums[0]), double(sums[1]), double(n));
-  if (variance_in_range<float>(all.squares, double(n), eps)) return statistics_of<float>(all, double(shift.v), double(n), eps);
+  const MomentsOf<float> all = moments_of<float>(sums[0], sums[1], float(n));
+  const bool in_range = variance_in_range<float>(all.squares, float(n), eps);
+  RowStatistics s = statistics_of<float>(all, shift.v, float(n), eps);
+  if (__all_sync(0xffffffffu, in_range)) return s;  // teams that share a warp go on together
   double wide[1] = {0}, squares[1] = {0};
-  over(wide, [&](V v) { wide[0] = wide[0] + double(v.v); });
+  over_row(row, n, t, [&](V v) { wide[0] = wide[0] + double(v.v); });
+  t.sums(wide, shared);
   const double mean = wide[0] / double(n);
-  over(squares, [&](V v) { squares[0] = squares[0] + (double(v.v) - mean) * (double(v.v) - mean); });
+  over_row(row, n, t, [&](V v) { squares[0] = squares[0] + (double(v.v) - mean) * (double(v.v) - mean); });
+  t.sums(squares, also_shared);
   const double variance = squares[0] / double(n), first = double(float(mean));
-  return {first, mean - first, 1 / __builtin_sqrt(variance + eps), variance};
+  return in_range ? s : RowStatistics{float(first), float(mean - first), float(1 / __builtin_sqrt(variance + eps)), float(variance)};
 }
 
-template <class T, class W> __global__ void __launch_bounds__(kMostTeam, 1) forward_kernel(const __grid_constant__ LayerNormCuda p) {
-  constexpr int N = kChunk<T>, C = kForward / N;
-  __shared__ double shared[64];
+template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) forward_kernel(const __grid_constant__ LayerNormCuda p) {
+  constexpr int N = kChunk<T>;
+  constexpr bool kKept = C * N * int(sizeof(W)) <= 64;  // weight and bias stay in registers
+  extern __shared__ uint4 slots[];
+  __shared__ double shared[2][64];
   const Team t(p.team);
-  const int64_t rows = p.rows.units;
-  for (int64_t first = int64_t(blockIdx.x) * t.slots; first < rows; first += int64_t(gridDim.x) * t.slots) {
+  const int n = int(p.n);
+  const int64_t rows = p.rows.units, step = t.row_step();
+  Packed<W, N> weight[kKept ? C : 1], bias[kKept ? C : 1];
+  if constexpr (kKept)
+    each_chunk<T, C>(n, t, [&](int c, int i) { weight[c] = factors<W, N>(p.weight, i, n, 1), bias[c] = factors<W, N>(p.bias, i, n, -0.0); });
+  Ahead<T, 1, C, kWhole> ahead(slots);
+  const auto fetch = [&](int64_t first) {
+    int64_t at[4];
+    p.rows.offsets(first + t.slot < rows ? first + t.slot : first, at);
+    ahead.fetch({static_cast<const T*>(p.x) + at[0]}, n, t);
+  };
+  int64_t first = t.first_row();
+  if (first < rows) fetch(first);
+  for (; first < rows; first += step) {
     const bool live = first + t.slot < rows;
+    const T* const x = ahead.rows[0];
+    Held<T, C> held[1];
+    ahead.take(held, n, t);
+    if (first + step < rows) fetch(first + step);
+    const RowStatistics s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1], [&](int c, int j) { return held[0].chunk[c][j]; });
     int64_t at[4];
     p.rows.offsets(live ? first + t.slot : first, at);
-    const T* const x = static_cast<const T*>(p.x) + at[0];
     T* const y = static_cast<T*>(p.y) + at[1];
-    Held<T, C> held;
-    held.load(x, p.n, t, aligned16(x));
-    const Statistics s = statistics<T, C>(t, p.n, p.eps, shared, [&](int c, int j) { return value(held.chunk[c].lane[j]); });
-    if (!live) continue;
-    if (t.thread == 0) {
-      if (p.mean) static_cast<float*>(p.mean)[at[2]] = float(s.shift + s.rest);
-      if (p.rstd) static_cast<float*>(p.rstd)[at[3]] = float(s.rstd);
+    if (live && t.thread == 0) {
+      if (p.mean) static_cast<float*>(p.mean)[at[2]] = s.shift + s.rest;
+      if (p.rstd) static_cast<float*>(p.rstd)[at[3]] = s.rstd;
     }
-    const V shift = s.shift, rest = s.rest, scale = s.rstd;
-    const bool aligned = aligned16(y);
-    each_chunk<T, C>(p.n, t, [&](int c, int64_t i) {
-      const Vector<W, N> w(p.weight, i, p.n, 1), b(p.bias, i, p.n, -0.0);
-      store_chunk(y + i, chunk_of<T>([&](int j) { return standardized(value(held.chunk[c].lane[j]), shift, rest, scale, w[j], b[j]); }), p.n - i, aligned);
+    const V shift = V::of(s.shift), rest = V::of(s.rest), scale = V::of(s.rstd);
+    put_row<T, C, kWhole>(y, live ? n : 0, t, [&](int c, int i) {
+      Packed<W, N> w, b;
+      if constexpr (kKept) w = weight[c], b = bias[c];
+      else w = factors<W, N>(p.weight, i, n, 1), b = factors<W, N>(p.bias, i, n, -0.0);
+      return Packed<T>::rounded([&](int j) { return standardized(held[0].chunk[c][j], shift, rest, scale, w[j], b[j]); });
     });
   }
+  t.leave();
 }
 
-template <class T, class W> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ LayerNormBackwardCuda p) {
-  constexpr int N = kChunk<T>, C = kBackward / N;
-  __shared__ double shared[64];
+template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ LayerNormBackwardCuda p) {
+  constexpr int N = kChunk<T>;
+  constexpr bool kKept = C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
+  extern __shared__ uint4 slots[];
+  __shared__ double shared[3][64];
   const Team t(p.team);
-  const int64_t n = p.n, rows = p.rows.units, teams = int64_t(gridDim.x) * t.slots, team = int64_t(blockIdx.x) * t.slots + t.slot;
+  const int n = int(p.n);
+  const int64_t rows = p.rows.units, step = t.row_step();
   V dw[C][N], db[C][N];
 #pragma unroll
   for (int c = 0; c < C; ++c)
 #pragma unroll
     for (int j = 0; j < N; ++j) dw[c][j] = 0, db[c][j] = 0;
-  for (int64_t first = int64_t(blockIdx.x) * t.slots; first < rows; first += teams) {
+  Packed<W, N> weight[kKept ? C : 1];
+  if constexpr (kKept) each_chunk<T, C>(n, t, [&](int c, int i) { weight[c] = factors<W, N>(p.weight, i, n, 1); });
+  const auto weight_at = [&](int c, int i) {
+    if constexpr (kKept) return weight[c];
+    else return factors<W, N>(p.weight, i, n, 1);
+  };
+  Ahead<T, 2, C, kWhole> ahead(slots);
+  float next_mean = 0, next_rstd = 0;
+  const auto fetch = [&](int64_t first) {
+    int64_t at[5];
+    p.rows.offsets(first + t.slot < rows ? first + t.slot : first, at);
+    ahead.fetch({static_cast<const T*>(p.dy) + at[0], static_cast<const T*>(p.x) + at[1]}, n, t);
+    if (p.rstd) next_mean = static_cast<const float*>(p.mean)[at[2]], next_rstd = static_cast<const float*>(p.rstd)[at[3]];
+  };
+  int64_t first = t.first_row();
+  bool other = false;  // buffer of this row's sums
+  if (first < rows) fetch(first);
+  for (; first < rows; first += step, other = !other) {
     const bool live = first + t.slot < rows;
+    const T* const x = ahead.rows[1];
+    RowStatistics s{next_mean, 0, next_rstd};
+    Held<T, C> held[2];
+    ahead.take(held, n, t);
+    if (first + step < rows) fetch(first + step);
+    const auto dy_at = [&](int c, int j) { return held[0].chunk[c][j]; };
+    const auto x_at = [&](int c, int j) { return held[1].chunk[c][j]; };
+    if (!p.rstd) s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1], x_at);
+    const V shift = V::of(s.shift), scale = V::of(s.rstd);
+    float sums[3] = {0, 0, 0};
+    each_chunk<T, C>(n, t, [&](int c, int i) {
+      const auto w = weight_at(c, i);
+      each_lane<kWhole, N>(i, n, [&](int j) {
+        const V h = (x_at(c, j) - shift) * scale, e = dy_at(c, j) * w[j];
+        sums[0] = sums[0] + e.v, sums[1] = fma(e, h, V::of(sums[1])).v, sums[2] = sums[2] + h.v;
+      });
+    });
+    t.sums(sums, reinterpret_cast<float*>(shared[p.rstd && other ? 0 : 2]));
+    const GradientMeansOf<float> g = gradient_means<float>({sums[0], sums[1], sums[2]}, n, s.rstd);
     int64_t at[5];
     p.rows.offsets(live ? first + t.slot : first, at);
-    const T *const dys = static_cast<const T*>(p.dy) + at[0], *const xs = static_cast<const T*>(p.x) + at[1];
-    Held<T, C> x, dy;
-    x.load(xs, n, t, aligned16(xs)), dy.load(dys, n, t, aligned16(dys));
-    Statistics s{0, 0, 0};
-    if (p.rstd) s.shift = double(static_cast<const float*>(p.mean)[at[2]]), s.rstd = double(static_cast<const float*>(p.rstd)[at[3]]);
-    else s = statistics<T, C>(t, n, p.eps, shared, [&](int c, int j) { return value(x.chunk[c].lane[j]); });
-    const V shift = s.shift, scale = s.rstd;
-    float sums[3] = {0, 0, 0};
-    each_chunk<T, C>(n, t, [&](int c, int64_t i) {
-      const Vector<W, N> w(p.weight, i, n, 1);
-#pragma unroll
-      for (int j = 0; j < N; ++j) {
-        const V h = (value(x.chunk[c].lane[j]) - shift) * scale, e = value(dy.chunk[c].lane[j]) * w[j];
-        if (i + j >= n) continue;
-        sums[0] = sums[0] + e.v, sums[1] = fma(e, h, V::of(sums[1])).v, sums[2] = sums[2] + h.v;
-      }
-    });
-    t.sums(sums, reinterpret_cast<float*>(shared));
-    const GradientMeans g = gradient_means({double(sums[0]), double(sums[1]), double(sums[2])}, n, s.rstd);
-    const V rest = g.rest, mean_g = g.mean_g, minus_dot = g.minus_dot;
     T* const dx = static_cast<T*>(p.dx) + at[4];
-    const bool aligned = aligned16(dx);
-    if (live)
-      each_chunk<T, C>(n, t, [&](int c, int64_t i) {
-        const Vector<W, N> w(p.weight, i, n, 1);
-        store_chunk(dx + i, chunk_of<T>([&](int j) {
-                      const V e = value(dy.chunk[c].lane[j]), xhat = normalized(value(x.chunk[c].lane[j]), shift, rest, scale);
-                      dw[c][j] = fma(e, xhat, dw[c][j]), db[c][j] = db[c][j] + e;
-                      return input_gradient(e, w[j], xhat, mean_g, minus_dot, scale);
-                    }), n - i, aligned);
+    const V rest = V::of(g.rest), mean_g = V::of(g.mean_g), minus_dot = V::of(g.minus_dot);
+    put_row<T, C, kWhole>(dx, live ? n : 0, t, [&](int c, int i) {
+      const auto w = weight_at(c, i);
+      return Packed<T>::rounded([&](int j) {
+        const V e = dy_at(c, j), xhat = normalized(x_at(c, j), shift, rest, scale);
+        dw[c][j] = fma(e, xhat, dw[c][j]), db[c][j] = db[c][j] + e;
+        return input_gradient(e, w[j], xhat, mean_g, minus_dot, scale);
       });
+    });
   }
-  each_chunk<T, C>(n, t, [&](int c, int64_t i) {
-#pragma unroll
-    for (int j = 0; j < N; ++j) {
-      if (i + j >= n) continue;
-      if (p.dweight) static_cast<float*>(p.dweight)[team * n + i + j] = dw[c][j].v;
-      if (p.dbias) static_cast<float*>(p.dbias)[team * n + i + j] = db[c][j].v;
-    }
-  });
+  t.leave();
+  if (p.dweight) store_parts<T, C, kWhole>(dw, p.dweight, n, t);
+  if (p.dbias) store_parts<T, C, kWhole>(db, p.dbias, n, t);
 }
 
 template <class T, class W> int forward(const LayerNormCuda& given, void* stream) {
-  LayerNormCuda p = given;
-  p.team = team_for(p.n, kForward);
-  const int block = block_for(p.team);
-  return device::launch(forward_kernel<T, W>, device::blocks_for(p.rows.units, block / p.team), dim3(unsigned(block)), 0, stream, p);
+  return with_chunks<T, kForward>(given.n, [&](auto chunks) {
+    constexpr int C = decltype(chunks)::value;
+    LayerNormCuda p = given;
+    const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
+    p.team = shape.team;
+    const size_t ahead = ahead_bytes(1, C, shape.block);
+    const void* const data[] = {p.x, p.y};
+    bool whole = ahead <= kMostAhead;
+    for (int k = 0; k < 2; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
+    return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead, whole), stream, p);
+  });
 }
 template <class T, class W> int backward(const LayerNormBackwardCuda& given, void* stream) {
+  constexpr int C = kBackward<T>;
   LayerNormBackwardCuda p = given;
-  p.team = team_for(p.n, kBackward);
-  const int block = block_for(p.team);
-  return device::launch(backward_kernel<T, W>, unsigned(p.teams / (block / p.team)), dim3(unsigned(block)), 0, stream, p);
+  const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
+  p.team = shape.team;
+  bool whole = true;
+  const void* const data[] = {p.dy, p.x, nullptr, nullptr, p.dx};
+  for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
+  return launch(whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead_bytes(2, C, shape.block), whole), stream, p);
 }
 using Forward = int (*)(const LayerNormCuda&, void*);
 using Backward = int (*)(const LayerNormBackwardCuda&, void*);
@@ -166,12 +194,10 @@ constexpr LayerNormCudaKernels kRows = {
 }  // namespace BARACUDA_ISA
 
 extern const LayerNormCudaKernels layer_norm_rows_cuda = kRows;
-bool layer_norm_cuda_row(int64_t n, bool backward, bool f64) { return n > 0 && !f64 && team_for(n, backward ? kBackward : kForward) <= kMostTeam; }
-int64_t layer_norm_cuda_teams(int64_t rows, int64_t n, bool f64) {
-  if (!layer_norm_cuda_row(n, true, f64)) return rows < 396 ? rows : 396;
-  const int team = team_for(n, kBackward), slots = block_for(team) / team;
-  const int64_t blocks = device::ceil_div(rows, slots), most = 135168 / block_for(team);
-  return (blocks < most ? blocks : most) * slots;
+static row_team::TeamShape layer_norm_shape(int64_t n, bool backward, int size) {
+  return n == 0 || size == 8 ? row_team::TeamShape{} : backward ? row_team::TeamShape::of(n, 16) : row_team::shape_for(n, kForward, size);
 }
+int layer_norm_cuda_blocks_of_row(int64_t n, bool backward, int size) { return layer_norm_shape(n, backward, size).cluster; }
+int64_t layer_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return layer_norm_shape(n, true, size).parts(rows); }
 
 }  // namespace baracuda

@@ -1,8 +1,6 @@
-// RmsNorm rows on CUDA. Forward: h = x + residual, y = h rstd w'; reads x (and residual), writes y (and h): the floor is memory
-// bandwidth. A team of threads takes a row (device/rows.cuh) and keeps it in registers, up to 4 chunks of 16 bytes a thread; of a
-// longer row the second pass meets it in the caches. Sums: a chunk of products in f32, chunks in f64, then the team's tree.
-// Backward: a team goes through rows b, b + blocks, ... and keeps its part of dweight in registers, where it has at most 2 chunks of
-// x and dy, else in the workspace; a second kernel adds the parts in f64. Reads dy and x, writes dx.
+// Rows of RmsNorm that no registers hold (longer ones, f64). Forward: h = x + residual, y = h rstd w'; a team of threads takes a row
+// (device/rows.cuh), whose second pass meets it in the caches. Sums: a chunk of products in f32, chunks in f64, then the team's tree.
+// Backward: a team goes through rows b, b + blocks, ... with its part of dweight in the workspace; a second kernel adds the parts in f64.
 #include "baracuda/device/rows.cuh"
 #include "baracuda/ops/norm/norm_cuda.hpp"
 
@@ -13,10 +11,13 @@ using namespace device_rows;
 
 constexpr int kBackwardEach = 2;  // chunks of a thread: two tensors and as many sums
 
-template <int C, class T, class F> __device__ __forceinline__ double sum_chunks(int64_t n, F products) {
+template <class T, class F> __device__ __forceinline__ void each(int64_t n, F f) {
+  each_chunk<0, kChunk<T>>(n, [&](int64_t i, int) { f(i); });
+}
+template <class T, class F> __device__ __forceinline__ double sum_chunks(int64_t n, F products) {
   double sum = 0;
-  each_chunk<C, kChunk<T>>(n, [&](int64_t i, int k) {
-    const Acc<T> part = products(i, k);
+  each<T>(n, [&](int64_t i) {
+    const Acc<T> part = products(i);
     sum = sum + double(part);
   });
   return sum;
@@ -31,7 +32,7 @@ template <class T> __device__ __forceinline__ Acc<T> squares_of(const Chunk<T, k
   return s.v;
 }
 // Where the sum of squares left the range of f32 (f64) the row is summed again, in f64 (times a power of two).
-template <int C, bool kWhole, class T> __device__ double inverse_rms(double sum, const Chunk<T, kChunk<T>>* held, const T* h, int64_t n, int64_t m, double eps, double* shared) {
+template <bool kWhole, class T> __device__ double inverse_rms(double sum, const T* h, int64_t n, int64_t m, double eps, double* shared) {
   constexpr bool kF64 = sizeof(T) == 8;
   const double high = kF64 ? 0x1p1000 : 0x1p120, low = (kF64 ? 0x1p-900 : 0x1p-90) * double(n), small_eps = kF64 ? 0x1p-800 : 0x1p-50;
   const bool plain = sum < high && (sum > low || eps > small_eps);
@@ -39,10 +40,8 @@ template <int C, bool kWhole, class T> __device__ double inverse_rms(double sum,
   if (__all_sync(0xffffffffu, plain)) return r;  // teams that share a warp go on together
   const double scale = !kF64 ? 1 : sum < 1 ? 0x1p600 : 0x1p-600;
   double s = 0;
-  each_chunk<C, kChunk<T>>(m, [&](int64_t i, int k) {
-    Chunk<T, kChunk<T>> c;
-    if constexpr (C > 0) c = held[k];
-    else c = load_chunk<kWhole>(h + i, m - i);
+  each<T>(m, [&](int64_t i) {
+    const auto c = load_chunk<kWhole>(h + i, m - i);
 #pragma unroll
     for (int j = 0; j < kChunk<T>; ++j) {
       const double v = double(value(c.lane[j]).v) * scale;
@@ -77,8 +76,7 @@ template <bool kWhole, class W, class A, int N> __device__ __forceinline__ void 
 }
 template <class T> __device__ __forceinline__ Pack<Acc<T>, 1> rounded_to(Pack<Acc<T>, 1> v) { return value(element<T>(v)); }
 
-// C: chunks of a thread in registers, 0 where a row does not fit.
-template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(C == 4 ? 512 : 1024) forward_kernel(const __grid_constant__ RmsNormCuda p) {
+template <class T, class W, bool kWhole> __global__ void __launch_bounds__(1024) forward_kernel(const __grid_constant__ RmsNormCuda p) {
   using A = Acc<T>;
   using V = Pack<A, 1>;
   constexpr int N = kChunk<T>;
@@ -94,36 +92,21 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     T* y = static_cast<T*>(p.y) + at[2];
     T* kept = !residual ? nullptr : p.residual_out ? static_cast<T*>(p.residual_out) + at[3] : y;
     const T* h = residual ? kept : x;
-    Chunk<T, N> held[C > 0 ? C : 1];
-    if constexpr (C > 0) {
-      each_chunk<C, N>(n, [&](int64_t i, int k) { held[k] = load_chunk<kWhole>(x + i, n - i); });
-      if (residual) each_chunk<C, N>(n, [&](int64_t i, int k) {
+    double squares = sum_chunks<T>(n, [&](int64_t i) {
+      auto sum = load_chunk<kWhole>(x + i, n - i);
+      if (residual) {
         const auto d = load_chunk<kWhole>(residual + i, n - i);
 #pragma unroll
-        for (int j = 0; j < N; ++j) held[k].lane[j] = element<T>(value(held[k].lane[j]) + value(d.lane[j]));
-        if (p.residual_out) store_chunk<kWhole>(kept + i, held[k], n - i);
-      });
-    }
-    double squares = sum_chunks<C, T>(n, [&](int64_t i, int k) {
-      if constexpr (C > 0) return squares_of<T>(held[k]);
-      else {
-        auto sum = load_chunk<kWhole>(x + i, n - i);
-        if (residual) {
-          const auto d = load_chunk<kWhole>(residual + i, n - i);
-#pragma unroll
-          for (int j = 0; j < N; ++j) sum.lane[j] = element<T>(value(sum.lane[j]) + value(d.lane[j]));
-          store_chunk<kWhole>(kept + i, sum, n - i);
-        }
-        return squares_of<T>(sum);
+        for (int j = 0; j < N; ++j) sum.lane[j] = element<T>(value(sum.lane[j]) + value(d.lane[j]));
+        store_chunk<kWhole>(kept + i, sum, n - i);
       }
+      return squares_of<T>(sum);
     });
     squares = team_sum(squares, shared);
-    const A rstd = A(inverse_rms<C, kWhole, T>(squares, held, h, p.n, n, p.eps, shared));
+    const A rstd = A(inverse_rms<kWhole, T>(squares, h, p.n, n, p.eps, shared));
     if (p.rstd && live && threadIdx.x == 0) static_cast<A*>(p.rstd)[at[4]] = rstd;
-    each_chunk<C, N>(n, [&](int64_t i, int k) {
-      Chunk<T, N> c;
-      if constexpr (C > 0) c = held[k];
-      else c = load_chunk<kWhole>(h + i, n - i);
+    each<T>(n, [&](int64_t i) {
+      auto c = load_chunk<kWhole>(h + i, n - i);
       V w[N];
       weights_at<kWhole, W, A>(p.weight, p.weight_stride, i, n, p.one_plus, w);
 #pragma unroll
@@ -137,21 +120,15 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   }
 }
 
-template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(C > 0 ? 512 : 1024) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
+template <class T, class W, bool kWhole> __global__ void __launch_bounds__(1024) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
   using A = Acc<T>;
   using V = Pack<A, 1>;
   constexpr int N = kChunk<T>;
   __shared__ double shared[32];
   const int64_t rows = p.rows.units, n = p.n;
   A* const total = p.partial ? static_cast<A*>(p.partial) + (int64_t(blockIdx.x) * blockDim.y + threadIdx.y) * n : nullptr;
-  V own[C > 0 ? C : 1][N];  // parts of dweight
-  if constexpr (C > 0) {
-#pragma unroll
-    for (int k = 0; k < C; ++k)
-#pragma unroll
-      for (int j = 0; j < N; ++j) own[k][j] = 0;
-  } else if (total)
-    each_chunk<0, N>(n, [&](int64_t i, int) {
+  if (total)
+    each<T>(n, [&](int64_t i) {
       for (int j = 0; j < N && i + j < n; ++j) total[i + j] = 0;  // a thread's own columns: no barrier
     });
   for (int64_t first = int64_t(blockIdx.x) * blockDim.y; first < rows; first += p.teams) {
@@ -162,28 +139,17 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     const T *dy = static_cast<const T*>(p.dy) + at[0], *x = static_cast<const T*>(p.x) + at[1];
     const T* dh = p.dresidual_out ? static_cast<const T*>(p.dresidual_out) + at[2] : nullptr;
     T* dx = static_cast<T*>(p.dx) + at[4];
-    Chunk<T, N> held_dy[C > 0 ? C : 1], held_x[C > 0 ? C : 1];
-    if constexpr (C > 0) {
-      each_chunk<C, N>(m, [&](int64_t i, int k) { held_x[k] = load_chunk<kWhole>(x + i, m - i); });
-      each_chunk<C, N>(m, [&](int64_t i, int k) { held_dy[k] = load_chunk<kWhole>(dy + i, m - i); });
-    }
-    const auto x_at = [&](int64_t i, int k) {
-      if constexpr (C > 0) return held_x[k];
-      else return load_chunk<kWhole>(x + i, m - i);
-    };
-    const auto dy_at = [&](int64_t i, int k) {
-      if constexpr (C > 0) return held_dy[k];
-      else return load_chunk<kWhole>(dy + i, m - i);
-    };
+    const auto x_at = [&](int64_t i) { return load_chunk<kWhole>(x + i, m - i); };
+    const auto dy_at = [&](int64_t i) { return load_chunk<kWhole>(dy + i, m - i); };
     A rstd;
     if (p.rstd) rstd = static_cast<const A*>(p.rstd)[at[3]];
     else {
-      double squares = sum_chunks<C, T>(m, [&](int64_t i, int k) { return squares_of<T>(x_at(i, k)); });
+      double squares = sum_chunks<T>(m, [&](int64_t i) { return squares_of<T>(x_at(i)); });
       squares = team_sum(squares, shared);
-      rstd = A(inverse_rms<C, kWhole, T>(squares, held_x, x, n, m, p.eps, shared));
+      rstd = A(inverse_rms<kWhole, T>(squares, x, n, m, p.eps, shared));
     }
-    double dot = sum_chunks<C, T>(m, [&](int64_t i, int k) {
-      const auto e = dy_at(i, k), c = x_at(i, k);
+    double dot = sum_chunks<T>(m, [&](int64_t i) {
+      const auto e = dy_at(i), c = x_at(i);
       V w[N], s = 0;
       weights_at<kWhole, W, A>(p.weight, p.weight_stride, i, m, p.one_plus, w);
 #pragma unroll
@@ -193,8 +159,8 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     });
     dot = team_sum(dot, shared);
     const V minus_mean = V::of(A(-dot / double(n)));
-    each_chunk<C, N>(m, [&](int64_t i, int k) {
-      const auto e = dy_at(i, k), c = x_at(i, k);
+    each<T>(m, [&](int64_t i) {
+      const auto e = dy_at(i), c = x_at(i);
       V w[N];
       weights_at<kWhole, W, A>(p.weight, p.weight_stride, i, m, p.one_plus, w);
       Chunk<T, N> g, out;
@@ -206,19 +172,11 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
         if (dh) d = d + value(g.lane[j]);
         out.lane[j] = element<T>(d);
         const V met = p.cast_first ? rounded_to<T>(xhat) : xhat;
-        if constexpr (C > 0) own[k][j] = fma(ej, met, own[k][j]);
-        else if (total && i + j < m) total[i + j] = fma(ej, met, V::of(total[i + j])).v;
+        if (total && i + j < m) total[i + j] = fma(ej, met, V::of(total[i + j])).v;
       }
       store_chunk<kWhole>(dx + i, out, m - i);
     });
   }
-  if constexpr (C > 0)
-    if (total)
-      each_chunk<C, N>(n, [&](int64_t i, int k) {
-#pragma unroll
-        for (int j = 0; j < N; ++j)
-          if (i + j < n) total[i + j] = own[k][j].v;
-      });
 }
 
 // out[i] is the sum over blocks of partial[., i]: 32 segments in order in f64, then the segments in order.
@@ -228,6 +186,7 @@ template <class A, class T> __global__ void __launch_bounds__(1024) fold_kernel(
   double s = 0;
   const int64_t begin = threadIdx.y * each, end = begin + each < p.blocks ? begin + each : p.blocks;
   if (column < p.n)
+#pragma unroll 8
     for (int64_t b = begin; b < end; ++b) s = s + double(static_cast<const A*>(p.partial)[b * p.n + column]);
   sums[threadIdx.y][threadIdx.x] = s;
   __syncthreads();
@@ -239,38 +198,23 @@ template <class A, class T> __global__ void __launch_bounds__(1024) fold_kernel(
 template <class T, class W> bool whole_weights(const void* weight, int64_t stride) {
   return !weight || (stride == 1 && uintptr_t(weight) % 16 == 0);
 }
-template <class T, class W, int C> int forward_in(const RmsNormCuda& p, void* stream) {
+template <class T, class W> int forward(const RmsNormCuda& p, void* stream) {
+  if (rms_norm_cuda_blocks_of_row(p.n, false, sizeof(T)) == 1) return rms_norm_rows_cuda.forward[!std::is_same_v<T, W>][kDTypeOf<T>](p, stream);
   const dim3 block = block_of(team_size(p.n, kChunk<T>));
   const void* const data[] = {p.x, p.residual, p.y, p.residual_out};
   bool whole = whole_weights<T, W>(p.weight, p.weight_stride);
   for (int k = 0; k < 4; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-  const auto kernel = whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>;
+  const auto kernel = whole ? forward_kernel<T, W, true> : forward_kernel<T, W, false>;
   return device::launch(kernel, device::blocks_for(p.rows.units, block.y), block, 0, stream, p);
 }
-template <class T, class W> int forward(const RmsNormCuda& p, void* stream) {
-  const int team = team_size(p.n, kChunk<T>);
-  switch (chunks_each(p.n, kChunk<T>, team)) {
-    case 1: return forward_in<T, W, 1>(p, stream);
-    case 2: return forward_in<T, W, 2>(p, stream);
-    case 4: if (team <= 512) return forward_in<T, W, 4>(p, stream); [[fallthrough]];
-    default: return forward_in<T, W, 0>(p, stream);
-  }
-}
-template <class T, class W, int C> int backward_in(const RmsNormBackwardCuda& p, void* stream) {
+template <class T, class W> int backward(const RmsNormBackwardCuda& p, void* stream) {
+  if (rms_norm_cuda_blocks_of_row(p.n, true, sizeof(T)) == 1) return rms_norm_rows_cuda.backward[!std::is_same_v<T, W>][kDTypeOf<T>](p, stream);
   const dim3 block = block_of(team_size(p.n, kChunk<T>, kBackwardEach));
   const void* const data[] = {p.dy, p.x, p.dresidual_out, nullptr, p.dx};
   bool whole = whole_weights<T, W>(p.weight, p.weight_stride);
   for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-  const auto kernel = whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>;
+  const auto kernel = whole ? backward_kernel<T, W, true> : backward_kernel<T, W, false>;
   return device::launch(kernel, unsigned(p.teams / block.y), block, 0, stream, p);
-}
-template <class T, class W> int backward(const RmsNormBackwardCuda& p, void* stream) {
-  const int team = team_size(p.n, kChunk<T>, kBackwardEach);
-  switch (team > 512 ? 0 : chunks_each(p.n, kChunk<T>, team)) {
-    case 1: return backward_in<T, W, 1>(p, stream);
-    case 2: return backward_in<T, W, 2>(p, stream);
-    default: return backward_in<T, W, 0>(p, stream);
-  }
 }
 template <class A, class T> int fold(const NormFoldCuda& p, void* stream) {
   return device::launch(fold_kernel<A, T>, device::blocks_for(p.n, 32), dim3(32, 32), 0, stream, p);
@@ -290,6 +234,7 @@ constexpr NormCudaKernels kKernels = {
 }  // namespace BARACUDA_ISA
 
 int64_t norm_cuda_teams(int64_t rows, int64_t n, DType dtype) {
+  if (rms_norm_cuda_blocks_of_row(n, true, int(byte_size(dtype))) == 1) return rms_norm_cuda_row_parts(rows, n, int(byte_size(dtype)));
   // About 1024 threads on each of 132 multiprocessors; a smaller device takes them in turn.
   const dim3 block = device_rows::block_of(device_rows::team_size(n, 16 / int(byte_size(dtype)), kBackwardEach));
   const int64_t blocks = device::ceil_div(rows, block.y), most = 132 * 1024 / int64_t(block.x * block.y);

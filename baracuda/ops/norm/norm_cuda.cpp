@@ -3,6 +3,7 @@
 #include "baracuda/device/rows.hpp"
 #include "baracuda/ops/norm/norm.hpp"
 #include "baracuda/ops/norm/norm_detail.hpp"
+#include "baracuda/ops/norm/norm_long_cuda_detail.hpp"
 
 namespace baracuda {
 namespace {
@@ -17,51 +18,101 @@ device::Walk<5> walk_rows(const RmsNormDescriptor& d, const TensorView* const (&
 bool f32_weight(const RmsNormDescriptor& d) { return d.weight != NormWeight::none && norm_detail::weight_dtype(d) == DType::f32; }
 int64_t weight_stride(const TensorView& weight) { return weight.absent() ? 0 : weight.strides[0]; }
 
-Status run_forward(const Launch<RmsNorm>& l) {
+int size(const RmsNormDescriptor& d) { return int(byte_size(d.dtype)); }
+// Rows that a cluster of blocks holds in registers.
+template <bool kBackward> std::string refuse_cluster(const RmsNormDescriptor& d, const PlanPreference&) {
+  return rms_norm_cuda_blocks_of_row(d.shape.last(), kBackward, size(d)) > 1 ? "" : "for rows that a cluster of blocks holds and one block does not";
+}
+template <bool kCluster> Status run_forward(const Launch<RmsNorm>& l) {
   const RmsNormDescriptor& d = l.desc;
   const RmsNorm::Args& a = l.args;
   const RmsNormCuda p{walk_rows(d, {&a.x, &a.residual, &a.y, &a.residual_out, &a.rstd}, 2), a.x.data, a.residual.data, a.weight.data, a.y.data,
                       a.residual_out.data, a.rstd.data, weight_stride(a.weight), d.shape.last(), d.eps, d.weight == NormWeight::one_plus,
                       d.cast == NormCast::before_weight};
   if (p.rows.units == 0) return {};
-  return device::queue(l.stream, "rms_norm.cuda.row", [&] { return norm_cuda_kernels.rms_norm[f32_weight(d)][d.dtype](p, l.stream.handle); });
+  const auto kernel = (kCluster ? rms_norm_rows_cuda.forward : norm_cuda_kernels.rms_norm)[f32_weight(d)][d.dtype];
+  return device::queue(l.stream, kCluster ? "rms_norm.cuda.cluster" : "rms_norm.cuda.row", [&] { return kernel(p, l.stream.handle); });
 }
 
-int64_t teams(const RmsNormDescriptor& d) { return d.shape.numel() ? norm_cuda_teams(d.shape.rows(), d.shape.last(), d.dtype) : 0; }
-void* carve_partials(const RmsNormDescriptor& d, Carver& c) {
-  return c.take_bytes("dweight partial sums", d.weight == NormWeight::none ? 0 : teams(d) * d.shape.last(), byte_size(accumulator(d.dtype)));
+template <bool kCluster> int64_t teams(const RmsNormDescriptor& d) {
+  if (d.shape.numel() == 0) return 0;
+  return kCluster ? rms_norm_cuda_row_parts(d.shape.rows(), d.shape.last(), size(d)) : norm_cuda_teams(d.shape.rows(), d.shape.last(), d.dtype);
 }
-void carve_backward(const RmsNormDescriptor& d, const void*, Carver& c) { carve_partials(d, c); }
-Status run_backward(const Launch<RmsNormBackward>& l) {
+template <bool kCluster> void* carve_partials(const RmsNormDescriptor& d, Carver& c) {
+  return c.take_bytes("dweight partial sums", d.weight == NormWeight::none ? 0 : teams<kCluster>(d) * d.shape.last(), byte_size(accumulator(d.dtype)));
+}
+template <bool kCluster> void carve_backward(const RmsNormDescriptor& d, const void*, Carver& c) { carve_partials<kCluster>(d, c); }
+template <bool kCluster> Status run_backward(const Launch<RmsNormBackward>& l) {
+  constexpr std::string_view kName = kCluster ? "rms_norm_backward.cuda.cluster" : "rms_norm_backward.cuda.row";
   const RmsNormDescriptor& d = l.desc;
   const RmsNormBackward::Args& a = l.args;
   const bool wanted = !a.dweight.absent();
   Carver c = l.carver();
-  void* partial = wanted ? carve_partials(d, c) : nullptr;
-  if (teams(d)) {
+  void* partial = wanted ? carve_partials<kCluster>(d, c) : nullptr;
+  if (const int64_t parts = teams<kCluster>(d)) {
     const RmsNormBackwardCuda p{walk_rows(d, {&a.dy, &a.x, &a.dresidual_out, &a.rstd, &a.dx}, 4), a.dy.data, a.x.data, a.dresidual_out.data, a.rstd.data,
-                                a.weight.data, a.dx.data, partial, weight_stride(a.weight), d.shape.last(), teams(d), d.eps,
+                                a.weight.data, a.dx.data, partial, weight_stride(a.weight), d.shape.last(), parts, d.eps,
                                 d.weight == NormWeight::one_plus, d.cast == NormCast::before_weight};
-    BARACUDA_TRY(device::queue(l.stream, "rms_norm_backward.cuda.row",
-                               [&] { return norm_cuda_kernels.rms_norm_backward[f32_weight(d)][d.dtype](p, l.stream.handle); }));
+    const auto kernel = (kCluster ? rms_norm_rows_cuda.backward : norm_cuda_kernels.rms_norm_backward)[f32_weight(d)][d.dtype];
+    BARACUDA_TRY(device::queue(l.stream, kName, [&] { return kernel(p, l.stream.handle); }));
   }
   if (!wanted || d.shape.last() == 0) return {};
-  const NormFoldCuda f{partial, a.dweight.data, teams(d), d.shape.last(), a.dweight.strides[0]};
+  const NormFoldCuda f{partial, a.dweight.data, teams<kCluster>(d), d.shape.last(), a.dweight.strides[0]};
   const auto& fold = d.dtype == DType::f64 ? norm_cuda_kernels.fold_f64 : norm_cuda_kernels.fold_f32;
-  return device::queue(l.stream, "rms_norm_backward.cuda.row", [&] { return fold[a.dweight.dtype](f, l.stream.handle); });
+  return device::queue(l.stream, kName, [&] { return fold[a.dweight.dtype](f, l.stream.handle); });
+}
+
+using Short = TypeList<f16, bf16, float>;
+
+// Rows that neither holds. A forward with a residual goes the way of all.
+template <bool kBackward> std::string refuse_long(const RmsNormDescriptor& d, const PlanPreference&) {
+  const int64_t n = d.shape.last();
+  return n == 0 || rms_norm_cuda_blocks_of_row(n, kBackward, size(d)) == 1 ? "for rows that one block does not hold" : "";
+}
+norm_long::Problem long_problem(const RmsNormDescriptor& d) {
+  return {d.dtype, outer_axes(d.shape), d.shape.last(), d.eps, true, d.weight == NormWeight::one_plus, d.cast == NormCast::before_weight};
+}
+template <bool kBackward> void carve_long(const RmsNormDescriptor& d, const void*, Carver& c) {
+  (void)norm_long::carve(long_problem(d), c, kBackward && d.weight != NormWeight::none, false);
+}
+Status run_long_forward(const Launch<RmsNorm>& l) {
+  const auto& a = l.args;
+  if (!a.residual.absent()) return run_forward<false>(l);
+  Carver c = l.carver();
+  const norm_long::Problem p = long_problem(l.desc);
+  const auto s = norm_long::carve(p, c, false, false);
+  return device::queue(l.stream, "rms_norm.cuda.long",
+                       [&] { return norm_long::forward(p, s, {.x = a.x, .y = a.y, .weight = a.weight, .rstd = a.rstd}, l.stream.handle); });
+}
+Status run_long_backward(const Launch<RmsNormBackward>& l) {
+  const auto& a = l.args;
+  Carver c = l.carver();
+  const norm_long::Problem p = long_problem(l.desc);
+  const auto s = norm_long::carve(p, c, l.desc.weight != NormWeight::none, false);
+  return device::queue(l.stream, "rms_norm_backward.cuda.long", [&] {
+    return norm_long::backward(p, s, {.dy = a.dy, .x = a.x, .dh = a.dresidual_out, .y = a.dx, .weight = a.weight, .rstd = a.rstd, .dweight = a.dweight}, l.stream.handle);
+  });
 }
 
 }  // namespace
 
 template <> std::span<const Kernel<RmsNorm>> cuda_kernels<RmsNorm>() {
-  static constexpr Kernel<RmsNorm> list[] = {{.name = "rms_norm.cuda.row", .device = DeviceKind::cuda, .min_arch = 80,
-                                              .launch = launch_all<RmsNorm>(Floating{}, run_forward), .guarantee = guarantee}};
+  static constexpr Kernel<RmsNorm> list[] = {
+      {.name = "rms_norm.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<RmsNorm>(Short{}, run_forward<true>),
+       .guarantee = guarantee, .refuse = refuse_cluster<false>},
+      {.name = "rms_norm.cuda.long", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<RmsNorm>(Short{}, run_long_forward),
+       .guarantee = guarantee, .refuse = refuse_long<false>, .carve = carve_long<false>},
+      {.name = "rms_norm.cuda.row", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<RmsNorm>(Floating{}, run_forward<false>), .guarantee = guarantee}};
   return list;
 }
 template <> std::span<const Kernel<RmsNormBackward>> cuda_kernels<RmsNormBackward>() {
-  static constexpr Kernel<RmsNormBackward> list[] = {{.name = "rms_norm_backward.cuda.row", .device = DeviceKind::cuda, .min_arch = 80,
-                                                      .launch = launch_all<RmsNormBackward>(Floating{}, run_backward), .guarantee = guarantee,
-                                                      .carve = carve_backward}};
+  static constexpr Kernel<RmsNormBackward> list[] = {
+      {.name = "rms_norm_backward.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<RmsNormBackward>(Short{}, run_backward<true>),
+       .guarantee = guarantee, .refuse = refuse_cluster<true>, .carve = carve_backward<true>},
+      {.name = "rms_norm_backward.cuda.long", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<RmsNormBackward>(Short{}, run_long_backward),
+       .guarantee = guarantee, .refuse = refuse_long<true>, .carve = carve_long<true>},
+      {.name = "rms_norm_backward.cuda.row", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<RmsNormBackward>(Floating{}, run_backward<false>),
+       .guarantee = guarantee, .carve = carve_backward<false>}};
   return list;
 }
 

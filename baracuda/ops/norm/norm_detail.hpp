@@ -24,6 +24,11 @@ template <class D> Status validate_numbers(std::string_view op, const D& d) {
 template <class D> PrecisionGuarantee guarantee(const D& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
 }
+template <class D> PrecisionGuarantee guarantee_of_batch(const D& d) {
+  PrecisionGuarantee g = guarantee(d);
+  g.batch_invariant = false;
+  return g;
+}
 inline Status expect_statistic(std::string_view op, std::string_view arg, const TensorView& v, DType dtype, const Shape& shape) {
   return v.absent() ? Status() : expect(op, arg, v, accumulator(dtype), shape);
 }

@@ -13,7 +13,7 @@ namespace {
 using namespace device_lines;
 
 // Threads of a block of the kernel for Q elements a thread, 0: it reads them again.
-template <bool kColumns, int Q> constexpr int kThreads = kColumns ? (Q == 8 ? 1024 : 512) : 128;
+template <bool kColumns, int Q> constexpr int kThreads = kColumns ? 512 : 128;
 
 template <class U, class A> __device__ __forceinline__ void put(U* p, Pack<A, 1> v) {
   if constexpr (std::is_same_v<Acc<U>, A>) *p = element<U>(v);
@@ -228,7 +228,7 @@ template <bool kBackward, class T, class U, bool kColumns, int Y, int Q> int lau
   const bool whole = p.stage == SoftmaxStage::whole;
   const int64_t chunks = line_chunks(p.n);
   dim3 block;
-  if (kColumns) block = dim3(Q == 8 ? 16 : 8, Y);
+  if (kColumns) block = dim3(8, Y);
   else block = dim3(Y, 128 / Y);
   const unsigned w = kColumns ? block.x : block.y;
   const int64_t c = whole ? 1 : chunks, groups = kColumns ? device::ceil_div(p.lines.units, w) * c : device::ceil_div(p.lines.units * c, w);
@@ -240,8 +240,7 @@ template <bool kBackward, class T, class U> int lines(const SoftmaxCuda& p, void
   if constexpr (std::is_same_v<T, U> && sizeof(T) < 8) {
     const int64_t m = p.n < kLineChunk ? p.n : kLineChunk;
     if (softmax_cuda_plain(p)) {
-      if (softmax_cuda_row(p)) return kBackward ? softmax_rows_cuda.backward[kDTypeOf<T>](p, stream) : softmax_rows_cuda.forward[kDTypeOf<T>](p, stream);
-      if (p.scale == 1 && p.columns && m <= 512) return launch_lines<kBackward, T, U, true, 64, 8>(p, stream);
+      if (softmax_cuda_row(p, sizeof(T))) return kBackward ? softmax_rows_cuda.backward[kDTypeOf<T>](p, stream) : softmax_rows_cuda.forward[kDTypeOf<T>](p, stream);
       if (p.scale == 1 && p.columns && m <= 2048) return launch_lines<kBackward, T, U, true, 64, 32>(p, stream);
       if (p.scale == 1 && !p.columns) return launch_lines<kBackward, T, U, false, 64, 64>(p, stream);
     }
@@ -272,12 +271,13 @@ constexpr SoftmaxCudaKernels kKernels = {by_both<false>(), by_both<true>(), join
 }  // namespace BARACUDA_ISA
 
 extern const SoftmaxCudaKernels softmax_cuda_kernels = kKernels;
+bool softmax_cuda_row(const SoftmaxCuda& p, int size) { return !p.columns && p.stage == SoftmaxStage::whole && softmax_cuda_blocks_of_row(p.n, size) == 1; }
 bool softmax_cuda_plain(const SoftmaxCuda& p) {
   return !p.mask && (p.columns || p.n == 1 || (p.step[0] == 1 && (!p.second || p.step[1] == 1) && p.step[3] == 1));
 }
-bool softmax_cuda_whole(const SoftmaxCuda& p, bool tuned) {
+bool softmax_cuda_whole(const SoftmaxCuda& p, int size) {
   if (line_chunks(p.n) == 1) return true;
-  return tuned && softmax_cuda_plain(p) && softmax_cuda_row(p);
+  return size && softmax_cuda_plain(p) && softmax_cuda_row(p, size);
 }
 
 }  // namespace baracuda

@@ -46,10 +46,28 @@ SoftmaxCuda problem_of(const SoftmaxDescriptor& d, const TensorView* const (&v)[
   p.columns = !dense_lines && dense_across && p.lines.extent[last] >= 8;
   return p;
 }
-Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor& d, SoftmaxCuda p, bool backward, const Scratch& s) {
+// Rows of one dtype that a cluster of blocks holds in registers; those with a mask or steps go the way of all.
+int size(const SoftmaxDescriptor& d) { return out_dtype(d) == d.dtype ? int(byte_size(d.dtype)) : 8; }
+std::string refuse_cluster(const SoftmaxDescriptor& d, const PlanPreference&) {
+  const int64_t n = extent_of(d);
+  const bool across = d.shape.rank && d.shape.product(axis_of(d) + 1, d.shape.rank) > 1;
+  if (size(d) < 8 && (softmax_cuda_blocks_of_row(n, size(d)) > 1 || (across && softmax_cuda_blocks_of_column(n) > 1))) return "";
+  return "for lines of one dtype that a cluster of blocks holds and one block does not";
+}
+// Neighbouring lines are neighbours, or one, in every tensor.
+bool even(const SoftmaxCuda& p) {
+  const int last = p.lines.rank - 1;
+  const auto near = [&](int k) { return p.lines.stride[k][last] == 1 || p.lines.stride[k][last] == 0; };
+  return near(0) && (!p.second || near(1)) && p.lines.stride[3][last] == 1;
+}
+Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor& d, SoftmaxCuda p, bool backward, bool cluster, const Scratch& s) {
   const auto launch = (backward ? softmax_cuda_kernels.backward : softmax_cuda_kernels.forward)[d.dtype][out_dtype(d)];
-  const bool tuned = out_dtype(d) == d.dtype && d.dtype != DType::f64;
+  const int tuned = out_dtype(d) == d.dtype && d.dtype != DType::f64 ? int(byte_size(d.dtype)) : 0;
   return device::queue(stream, name, [&] {
+    const int most = cluster ? 16 : 1;  // blocks of a line
+    const int of_column = tuned && p.columns && softmax_cuda_plain(p) && even(p) ? softmax_cuda_blocks_of_column(p.n) : 0;
+    if (of_column && of_column <= most) return (backward ? softmax_columns_cuda.backward : softmax_columns_cuda.forward)[d.dtype](p, stream.handle);
+    if (cluster && !p.columns && softmax_cuda_plain(p) && softmax_cuda_blocks_of_row(p.n, tuned) > 1) return (backward ? softmax_rows_cuda.backward : softmax_rows_cuda.forward)[d.dtype](p, stream.handle);
     if (softmax_cuda_whole(p, tuned)) return launch(p, stream.handle);
     p.max = s.max, p.sum = s.sum, p.stage = SoftmaxStage::chunks;
     int e = launch(p, stream.handle);
@@ -58,34 +76,41 @@ Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor&
     return e ? e : launch(p, stream.handle);
   });
 }
-Status run_forward(const Launch<Softmax>& l) {
+template <bool kCluster> Status run_forward(const Launch<Softmax>& l) {
   const TensorView none{};
   const auto& a = l.args;
   if (l.desc.shape.numel() == 0) return {};
   Carver c = l.carver();
   const SoftmaxCuda p = problem_of(l.desc, {&a.x, &none, &a.mask, &a.y});
-  return run(l.stream, "softmax.cuda.lines", l.desc, p, false, carve(l.desc, false, c));
+  return run(l.stream, kCluster ? "softmax.cuda.cluster" : "softmax.cuda.lines", l.desc, p, false, kCluster, carve(l.desc, false, c));
 }
-Status run_backward(const Launch<SoftmaxBackward>& l) {
+template <bool kCluster> Status run_backward(const Launch<SoftmaxBackward>& l) {
   const auto& a = l.args;
   if (l.desc.shape.numel() == 0) return {};
   Carver c = l.carver();
   SoftmaxCuda p = problem_of(l.desc, {&a.dy, &a.y, &a.mask, &a.dx});
   p.scale = 1;  // it is in sign
-  return run(l.stream, "softmax_backward.cuda.lines", l.desc, p, true, carve(l.desc, true, c));
+  return run(l.stream, kCluster ? "softmax_backward.cuda.cluster" : "softmax_backward.cuda.lines", l.desc, p, true, kCluster, carve(l.desc, true, c));
 }
+
+using Short = TypeList<f16, bf16, float>;
 
 }  // namespace
 
 template <> std::span<const Kernel<Softmax>> cuda_kernels<Softmax>() {
-  static constexpr Kernel<Softmax> list[] = {{.name = "softmax.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80,
-                                              .launch = launch_all<Softmax>(Floating{}, run_forward), .guarantee = guarantee, .carve = carve_row<false>}};
+  static constexpr Kernel<Softmax> list[] = {
+      {.name = "softmax.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<Softmax>(Short{}, run_forward<true>),
+       .guarantee = guarantee, .refuse = refuse_cluster, .carve = carve_row<false>},
+      {.name = "softmax.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<Softmax>(Floating{}, run_forward<false>),
+       .guarantee = guarantee, .carve = carve_row<false>}};
   return list;
 }
 template <> std::span<const Kernel<SoftmaxBackward>> cuda_kernels<SoftmaxBackward>() {
-  static constexpr Kernel<SoftmaxBackward> list[] = {{.name = "softmax_backward.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80,
-                                                      .launch = launch_all<SoftmaxBackward>(Floating{}, run_backward), .guarantee = guarantee,
-                                                      .carve = carve_row<true>}};
+  static constexpr Kernel<SoftmaxBackward> list[] = {
+      {.name = "softmax_backward.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<SoftmaxBackward>(Short{}, run_backward<true>),
+       .guarantee = guarantee, .refuse = refuse_cluster, .carve = carve_row<true>},
+      {.name = "softmax_backward.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<SoftmaxBackward>(Floating{}, run_backward<false>),
+       .guarantee = guarantee, .carve = carve_row<true>}};
   return list;
 }
 

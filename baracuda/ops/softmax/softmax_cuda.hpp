@@ -25,14 +25,16 @@ struct SoftmaxCudaKernels {
   ByDType<int (*)(const SoftmaxJoinCuda&, void* stream)> join;  // by the computing type
 };
 extern const SoftmaxCudaKernels softmax_cuda_kernels;
+bool softmax_cuda_row(const SoftmaxCuda& p, int size);  // a row of these that a block has
 // Without a mask, and rows dense.
 bool softmax_cuda_plain(const SoftmaxCuda& p);
-// Whether lines are finished in the stage `whole`; tuned: x and y have one dtype, which is not f64.
-bool softmax_cuda_whole(const SoftmaxCuda& p, bool tuned);
+// Whether lines are finished in the stage `whole`; size: of an element where x and y have one dtype, which is not f64, else 0.
+bool softmax_cuda_whole(const SoftmaxCuda& p, int size);
 
 // Rows that a team of threads holds in registers, of one dtype.
 struct SoftmaxRowsCuda { ByDType<SoftmaxLaunch> forward, backward; };
-extern const SoftmaxRowsCuda softmax_rows_cuda;
-bool softmax_cuda_row(const SoftmaxCuda& p);  // of plain ones
+extern const SoftmaxRowsCuda softmax_rows_cuda, softmax_columns_cuda;
+int softmax_cuda_blocks_of_column(int64_t n);         // likewise, down columns of one dtype in steps of 1 from line to line
+int softmax_cuda_blocks_of_row(int64_t n, int size);  // 0: registers do not hold them; more than 1: a cluster does
 
 }  // namespace baracuda

@@ -1,0 +1,205 @@
+// Rows of RmsNorm in registers (device/row_team.cuh). Forward: h = x + residual, y = h rstd w'; reads x (and residual), writes y (and h): the
+// floor is memory bandwidth. Sums are in f32. Backward: a team of threads goes through rows b, b + teams, ... and keeps its part of
+// dweight in registers; a second kernel adds the parts in f64.
+#include "baracuda/device/row_team.cuh"
+#include "baracuda/ops/norm/norm_cuda.hpp"
+#include "baracuda/ops/norm/norm_math.hpp"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+using namespace row_team;
+using V = Pack<float, 1>;
+
+// Chunks of a thread; forward, of rows in f32 that kMostTeam threads do not hold so, twice as many.
+constexpr int kForward = 4;
+template <class T> constexpr int kBackward = 16 / kChunk<T>;
+
+template <class T> __device__ __forceinline__ V rounded_to(V v) { return Packed<T, 4 / int(sizeof(T))>::rounded([&](int) { return v; })[0]; }
+// 1 / rms of x(c, j). Where the sum of squares left the range of f32, again(f) gives f all elements that a thread reads then, and f64 sums
+// them. Every thread of the block calls.
+template <class T, int C, bool kWhole, class X, class Again>
+__device__ __forceinline__ V inverse_rms(const Team& t, int n, double eps, double* shared, double* also_shared, X x, Again again) {
+  float sum[1] = {0};
+  each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, kChunk<T>>(i, n, [&](int j) { sum[0] = fma(x(c, j), x(c, j), V::of(sum[0])).v; }); });
+  t.sums(sum, reinterpret_cast<float*>(shared));
+  const bool plain = sum[0] < 0x1p120f && (sum[0] > 0x1p-90f * float(n) || eps > 0x1p-50);
+  const V r = V::of(inverse_root(quotient(sum[0], float(n)) + float(eps)));
+  if (__all_sync(0xffffffffu, plain)) return r;  // teams that share a warp go on together
+  double wide[1] = {0};
+  again([&](V v) { wide[0] = wide[0] + double(v.v) * double(v.v); });
+  t.sums(wide, also_shared);
+  return plain ? r : V::of(float(1 / __builtin_sqrt(wide[0] / double(n) + eps)));
+}
+// The factors of a chunk: w, 1 + w, or 1 where there is none.
+template <class W, int N> struct Weights {
+  Packed<W, N> w;
+  Weights() = default;
+  template <class P> __device__ __forceinline__ Weights(const P& p, int i, int n) {
+    if (p.weight_stride == 1 || !p.weight) w = factors<W, N>(p.weight, i, n, p.one_plus ? 0 : 1);
+    else w = Packed<W, N>::from([&](int j) { return i + j < n ? static_cast<const W*>(p.weight)[(i + j) * p.weight_stride] : W{}; });
+  }
+  template <class P> __device__ __forceinline__ V at(const P& p, int j) const { return p.one_plus ? V(1) + w[j] : w[j]; }
+};
+
+template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) forward_kernel(const __grid_constant__ RmsNormCuda p) {
+  constexpr int N = kChunk<T>;
+  constexpr bool kKept = C * N * int(sizeof(W)) <= 64;  // the weight stays in registers
+  extern __shared__ uint4 slots[];
+  __shared__ double shared[3][64];
+  const Team t(p.team);
+  const int n = int(p.n);
+  const int64_t rows = p.rows.units, step = t.row_step();
+  Weights<W, N> weight[kKept ? C : 1];
+  if constexpr (kKept) each_chunk<T, C>(n, t, [&](int c, int i) { weight[c] = Weights<W, N>(p, i, n); });
+  Ahead<T, 2, C, kWhole> ahead(slots);
+  const auto fetch = [&](int64_t first) {
+    int64_t at[5];
+    p.rows.offsets(first + t.slot < rows ? first + t.slot : first, at);
+    ahead.fetch({static_cast<const T*>(p.x) + at[0], p.residual ? static_cast<const T*>(p.residual) + at[1] : nullptr}, n, t);
+  };
+  int64_t first = t.first_row();
+  bool other = false;  // buffer of this row's sum
+  if (first < rows) fetch(first);
+  for (; first < rows; first += step, other = !other) {
+    const bool live = first + t.slot < rows;
+    const int m = live ? n : 0;
+    const T *const x = ahead.rows[0], *const residual = ahead.rows[1];
+    Held<T, C> held[2];
+    ahead.take(held, n, t);
+    if (first + step < rows) fetch(first + step);
+    Held<T, C>& h = held[0];
+    if (residual) {
+      each_chunk<T, C>(n, t, [&](int c, int) { h.chunk[c] = Packed<T>::rounded([&](int j) { return h.chunk[c][j] + held[1].chunk[c][j]; }); });
+    }
+    const V scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[other], shared[2], [&](int c, int j) { return h.chunk[c][j]; }, [&](auto f) {
+      for (int i = t.thread; i < n; i += t.size) f(residual ? rounded_to<T>(value(x[i]) + value(residual[i])) : value(x[i]));
+    });
+    int64_t at[5];
+    p.rows.offsets(live ? first + t.slot : first, at);
+    if (p.residual_out) put_row<T, C, kWhole>(static_cast<T*>(p.residual_out) + at[3], m, t, [&](int c, int) { return h.chunk[c]; });
+    if (p.rstd && live && t.thread == 0) static_cast<float*>(p.rstd)[at[4]] = scale.v;
+    put_row<T, C, kWhole>(static_cast<T*>(p.y) + at[2], m, t, [&](int c, int i) {
+      Weights<W, N> w;
+      if constexpr (kKept) w = weight[c];
+      else {
+        asm volatile("" ::: "memory");  // a chunk's at a time
+        w = Weights<W, N>(p, i, n);
+      }
+      return Packed<T>::rounded([&](int j) {
+        const V v = h.chunk[c][j] * scale;
+        return (p.cast_first ? rounded_to<T>(v) : v) * w.at(p, j);
+      });
+    });
+  }
+  t.leave();
+}
+
+template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
+  constexpr int N = kChunk<T>;
+  constexpr bool kKept = C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
+  extern __shared__ uint4 slots[];
+  __shared__ double shared[3][64];
+  const Team t(p.team);
+  const int n = int(p.n);
+  const int64_t rows = p.rows.units, step = t.row_step();
+  V dw[C][N];
+#pragma unroll
+  for (int c = 0; c < C; ++c)
+#pragma unroll
+    for (int j = 0; j < N; ++j) dw[c][j] = 0;
+  Weights<W, N> weight[kKept ? C : 1];
+  if constexpr (kKept) each_chunk<T, C>(n, t, [&](int c, int i) { weight[c] = Weights<W, N>(p, i, n); });
+  const auto weight_at = [&](int c, int i) {
+    if constexpr (kKept) return weight[c];
+    else return Weights<W, N>(p, i, n);
+  };
+  Ahead<T, 2, C, kWhole> ahead(slots);
+  float next_rstd = 0;
+  const auto fetch = [&](int64_t first) {
+    int64_t at[5];
+    p.rows.offsets(first + t.slot < rows ? first + t.slot : first, at);
+    ahead.fetch({static_cast<const T*>(p.dy) + at[0], static_cast<const T*>(p.x) + at[1]}, n, t);
+    if (p.rstd) next_rstd = static_cast<const float*>(p.rstd)[at[3]];
+  };
+  int64_t first = t.first_row();
+  bool other = false;  // buffer of this row's sum
+  if (first < rows) fetch(first);
+  for (; first < rows; first += step, other = !other) {
+    const bool live = first + t.slot < rows;
+    const T* const x = ahead.rows[1];
+    V scale = V::of(next_rstd);
+    Held<T, C> held[2];
+    ahead.take(held, n, t);
+    if (first + step < rows) fetch(first + step);
+    const auto x_at = [&](int c, int j) { return held[1].chunk[c][j]; };
+    if (!p.rstd) scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[0], shared[1], x_at, [&](auto f) { over_row(x, n, t, f); });
+    float dot[1] = {0};
+    each_chunk<T, C>(n, t, [&](int c, int i) {
+      const auto w = weight_at(c, i);
+      each_lane<kWhole, N>(i, n, [&](int j) { dot[0] = fma(held[0].chunk[c][j] * w.at(p, j), x_at(c, j) * scale, V::of(dot[0])).v; });
+    });
+    t.sums(dot, reinterpret_cast<float*>(shared[p.rstd && other ? 0 : 2]));
+    const V minus_mean = V::of(quotient(-dot[0], float(n)));
+    int64_t at[5];
+    p.rows.offsets(live ? first + t.slot : first, at);
+    T* const dx = static_cast<T*>(p.dx) + at[4];
+    const T* const dh = p.dresidual_out ? static_cast<const T*>(p.dresidual_out) + at[2] : nullptr;
+    put_row<T, C, kWhole>(dx, live ? n : 0, t, [&](int c, int i) {
+      const auto w = weight_at(c, i);
+      Packed<T> g{};
+      if (dh) g = kWhole ? Packed<T>::load(dh + i) : load_shifted(dh, i, n, misplaced(dh));
+      return Packed<T>::rounded([&](int j) {
+        const V e = held[0].chunk[c][j], xhat = x_at(c, j) * scale;
+        const V d = fma(xhat, minus_mean, e * w.at(p, j)) * scale;
+        dw[c][j] = fma(e, p.cast_first ? rounded_to<T>(xhat) : xhat, dw[c][j]);
+        return dh ? d + g[j] : d;
+      });
+    });
+  }
+  t.leave();
+  if (p.partial) store_parts<T, C, kWhole>(dw, p.partial, n, t);
+}
+
+template <class T, class W> int forward(const RmsNormCuda& given, void* stream) {
+  return with_chunks<T, kForward>(given.n, [&](auto chunks) {
+    constexpr int C = decltype(chunks)::value;
+    RmsNormCuda p = given;
+    const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
+    p.team = shape.team;
+    const size_t ahead = ahead_bytes(p.residual ? 2 : 1, C, shape.block);
+    const void* const data[] = {p.x, p.residual, p.y, p.residual_out};
+    bool whole = ahead <= kMostAhead;
+    for (int k = 0; k < 4; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
+    return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead, whole), stream, p);
+  });
+}
+template <class T, class W> int backward(const RmsNormBackwardCuda& given, void* stream) {
+  constexpr int C = kBackward<T>;
+  RmsNormBackwardCuda p = given;
+  const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
+  p.team = shape.team;
+  bool whole = true;
+  const void* const data[] = {p.dy, p.x, p.dresidual_out, nullptr, p.dx};
+  for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
+  return launch(whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead_bytes(2, C, shape.block), whole), stream, p);
+}
+using Forward = int (*)(const RmsNormCuda&, void*);
+using Backward = int (*)(const RmsNormBackwardCuda&, void*);
+constexpr RmsNormRowsCuda kRows = {
+    {device::floating<Forward>(forward<f16, f16>, forward<bf16, bf16>, forward<float, float>, nullptr),
+     device::floating<Forward>(forward<f16, float>, forward<bf16, float>, forward<float, float>, nullptr)},
+    {device::floating<Backward>(backward<f16, f16>, backward<bf16, bf16>, backward<float, float>, nullptr),
+     device::floating<Backward>(backward<f16, float>, backward<bf16, float>, backward<float, float>, nullptr)}};
+
+}  // namespace
+}  // namespace BARACUDA_ISA
+
+extern const RmsNormRowsCuda rms_norm_rows_cuda = kRows;
+static row_team::TeamShape rms_norm_shape(int64_t n, bool backward, int size) {
+  return n == 0 || size == 8 ? row_team::TeamShape{} : backward ? row_team::TeamShape::of(n, 16) : row_team::shape_for(n, kForward, size);
+}
+int rms_norm_cuda_blocks_of_row(int64_t n, bool backward, int size) { return rms_norm_shape(n, backward, size).cluster; }
+int64_t rms_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return rms_norm_shape(n, true, size).parts(rows); }
+
+}  // namespace baracuda
