@@ -38,7 +38,8 @@ template <class A> __device__ __forceinline__ void put_sums(const QuantizeGradie
 template <class F, class T, bool kWhole> __global__ void __launch_bounds__(kMostThreads) gradient_kernel(const __grid_constant__ QuantizeGradients q) {
   constexpr int N = kChunk<T>;
   using X = typename F::X;
-  __shared__ double shared[2 * 32];
+  __shared__ double shared[2][2 * 64];  // in turn, as the team's sums ask
+  int turn = 0;
   const Team team(q.team);
   const int64_t units = (q.n + N - 1) / N, first = int64_t(blockIdx.y) * q.part, end = first + q.part < units ? first + q.part : units;
   for (int64_t start = int64_t(blockIdx.x) * team.slots; start < q.rows.units; start += int64_t(gridDim.x) * team.slots) {
@@ -75,19 +76,20 @@ template <class F, class T, bool kWhole> __global__ void __launch_bounds__(kMost
         if (dx) store_unit<kWhole>(dx + i * N, to, q.n - i * N);
       }
     }
-    team.sums(sum, shared);
+    team.sums(sum, shared[turn ^= 1]);
     if (!there || team.thread != 0) continue;
     if (q.parts > 1) q.partial[2 * (row * q.parts + blockIdx.y)] = sum[0], q.partial[2 * (row * q.parts + blockIdx.y) + 1] = sum[1];
     else put_sums<Acc<T>>(q, at, sum);
   }
 }
 template <class A> __global__ void __launch_bounds__(kMostThreads) join_kernel(const __grid_constant__ QuantizeGradients q) {
-  __shared__ double shared[2 * 32];
+  __shared__ double shared[2][2 * 64];
+  int turn = 0;
   const Team team(kMostThreads);
   for (int64_t row = blockIdx.x; row < q.rows.units; row += gridDim.x) {
     double sum[2] = {};
     for (int64_t p = team.thread; p < q.parts; p += team.size) sum[0] = sum[0] + q.partial[2 * (row * q.parts + p)], sum[1] = sum[1] + q.partial[2 * (row * q.parts + p) + 1];
-    team.sums(sum, shared);
+    team.sums(sum, shared[turn ^= 1]);
     if (team.thread != 0) continue;
     int64_t at[7];
     q.rows.offsets(row, at);
@@ -98,10 +100,10 @@ template <class F, class T> int gradients(const QuantizeGradients& g, void* stre
   QuantizeGradients q = g;
   constexpr int N = kChunk<T>;
   const int64_t units = device::ceil_div(q.n, N);
-  q.team = row_team::team_for(units, 2 * kEach);
+  q.team = int(row_team::team_for(units, 2 * kEach));
   if (q.team > kMostThreads || q.parts > 1) q.team = kMostThreads;
   q.part = device::ceil_div(units, q.parts);
-  const int block = q.team < row_team::kLeastBlock ? row_team::kLeastBlock : q.team;
+  const int block = q.team <= 32 ? row_team::kLeastBlock : q.team;
   const dim3 grid(device::blocks_for(q.rows.units, block / q.team), unsigned(q.parts));
   if (const int e = device::launch(q.whole ? gradient_kernel<F, T, true> : gradient_kernel<F, T, false>, grid, unsigned(block), 0, stream, q)) return e;
   return q.parts == 1 ? 0 : device::launch(join_kernel<Acc<T>>, device::blocks_for(q.rows.units, 1), kMostThreads, 0, stream, q);

@@ -44,14 +44,15 @@ template <class T, int kChunks, bool kWhole> __global__ void __launch_bounds__(r
   __shared__ C shared[64];
   const int64_t chunks = (q.n + N - 1) / N;
   int size = 1;
-  while (size < row_team::kMostTeam && int64_t(size) * kChunks < chunks) size *= 2;
+  while (size < 32 && int64_t(size) * kChunks < chunks) size *= 2;
+  if (int64_t(size) * kChunks < chunks) size = int(blockDim.x);
   const Team team(size);
   for (int64_t first = int64_t(blockIdx.x) * team.slots; first < q.rows.units; first += int64_t(gridDim.x) * team.slots) {
     const bool there = first + team.slot < q.rows.units;  // all threads of a warp go through the shuffles
     int64_t at[4];
     q.rows.offsets(there ? first + team.slot : 0, at);
     const T* x = static_cast<const T*>(q.x) + at[0];
-    row_team::Chunk<T, N> held[kChunks];
+    device_rows::Chunk<T, N> held[kChunks];
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
       const int64_t i = (int64_t(c) * team.size + team.thread) * N;
@@ -90,7 +91,7 @@ constexpr int kFew = 1, kMany = 4, kMost = 8;  // chunks of a thread
 template <class T> int rows(const QuantizeDynamicRows& q, void* stream) {
   const int64_t chunks = device::ceil_div(q.n, kChunk<T>);
   const int each = chunks <= 64 ? kFew : chunks <= int64_t(kMany) * row_team::kMostTeam ? kMany : kMost;
-  const int team = row_team::team_for(chunks, each), block = row_team::block_for(team);
+  const int team = int(row_team::team_for(chunks, each)), block = team <= 32 ? row_team::kLeastBlock : team;
   const auto kernel = each == kFew   ? (q.whole ? dynamic_kernel<T, kFew, true> : dynamic_kernel<T, kFew, false>)
                       : each == kMany ? (q.whole ? dynamic_kernel<T, kMany, true> : dynamic_kernel<T, kMany, false>)
                                       : (q.whole ? dynamic_kernel<T, kMost, true> : dynamic_kernel<T, kMost, false>);

@@ -38,12 +38,15 @@ template <bool kWhole, int N, class E> __device__ __forceinline__ void store_uni
 }
 // N results of f(j): numbers of T, two halves by one instruction, or codes.
 template <class Out, int N, class F> __device__ __forceinline__ Vector<Out, N> unit_of(F f) {
-  if constexpr (std::is_integral_v<Out>) {
+  if constexpr (kIsHalf<Out>) return __builtin_bit_cast(Vector<Out, N>, row_team::Packed<Out, N>::rounded(f));
+  else {
     Vector<Out, N> y;
 #pragma unroll
-    for (int j = 0; j < N; ++j) y.lane[j] = f(j);
+    for (int j = 0; j < N; ++j)
+      if constexpr (std::is_integral_v<Out>) y.lane[j] = f(j);
+      else y.lane[j] = element<Out>(f(j));
     return y;
-  } else return __builtin_bit_cast(Vector<Out, N>, row_team::chunk_of<Out>(f));
+  }
 }
 
 }  // namespace quantize
