@@ -136,7 +136,7 @@ def main():
             least = max(c.get("bytes", 0) / floor, c.get("flops", 0) / rates.get(dtype, float("inf")))
             entry = dict(dtype=str(dtype).split(".")[1], kernel=plan.text(0), us=round(seconds * 1e6, 2), floor_us=round(least * 1e6, 2),
                          of_floor=round(least / seconds, 3), torch_us=theirs and round(theirs * 1e6, 2), workspace_mib=round(plan.workspace.numel() / 2 ** 20, 1),
-                         error=worst, same_bits=same, **others)
+                         error=worst, same_bits=same, repeats=c.get("repeats", REPEATS), **others)
             results.setdefault(family, {})[label] = entry
             print(f"{label:48} {entry['us']:10.1f} us  {entry['of_floor']:5.2f} of floor  torch {entry['torch_us'] or '-':>10}  {' '.join(f'{k} {v}' for k, v in others.items())}  error {worst:.1e}"
                   f"{'' if ok else '  WRONG' if same else '  OTHER BITS'}", flush=True)
@@ -147,7 +147,7 @@ def main():
         for family, entries in results.items():
             path = pathlib.Path(a.out) / f"{family}_{'h200' if 'H200' in card else card.lower().replace(' ', '_')}.json"
             path.write_text(json.dumps(dict(card=card, copy_tb_s=round(floor / 1e12, 3), matrix_tflop_s={str(k).split(".")[1]: round(v / 1e12, 1) for k, v in rates.items()},
-                                            repeats=REPEATS, cases=entries), indent=1) + "\n")
+                                            cases=entries), indent=1) + "\n")
     print(f"{bad} of the cases are wrong" if bad else "all right")
     return 1 if bad else 0
 
