@@ -96,6 +96,11 @@ Status run(const Launch<ReduceBackward>& l) {
     return !e && ties ? k.scatter(r, stream) : e;
   });
 }
+PrecisionGuarantee guarantee(const D& d) {
+  PrecisionGuarantee g = reduce_guarantee(d);
+  if (d.kind == ReduceKind::prod) g.batch_invariant = false;  // a thread multiplies its lanes, of which it has more in rows than in columns
+  return g;
+}
 std::string refuse(const D& d, const PlanPreference&) {
   const bool counts = d.kind == ReduceKind::any || d.kind == ReduceKind::all || d.kind == ReduceKind::count_nonzero;
   return counts ? text("kind ", enum_name(d.kind), " has no gradient") : std::string();
@@ -105,7 +110,7 @@ std::string refuse(const D& d, const PlanPreference&) {
 
 template <> std::span<const Kernel<ReduceBackward>> cuda_kernels<ReduceBackward>() {
   static constexpr Kernel<ReduceBackward> list[] = {{.name = "reduce_backward.cuda.map", .device = DeviceKind::cuda, .min_arch = 80,
-                                                     .launch = launch_all<ReduceBackward>(Floating{}, run), .guarantee = reduce_guarantee, .refuse = refuse,
+                                                     .launch = launch_all<ReduceBackward>(Floating{}, run), .guarantee = guarantee, .refuse = refuse,
                                                      .carve = carve}};
   return list;
 }

@@ -36,6 +36,7 @@ TEST(ReduceCases, case_prod_bwd_one_zero) {
   for (DType t : kFloats) {
     EXPECT_EQ(gradient({.kind = ReduceKind::prod, .dtype = t}, {2, 0, 3, 4}), (Values{0, 24, 0, 0}));
     EXPECT_EQ(gradient({.kind = ReduceKind::prod, .dtype = t}, {2, 0, 3, 0}), (Values{0, 0, 0, 0}));
+    EXPECT_EQ(gradient({.kind = ReduceKind::prod, .dtype = t}, {0.25, 0, 0.125, -0.5, 0.5}), (Values{0, -0.0078125, 0, 0, 0}));
   }
 }
 TEST(ReduceCases, case_prod_bwd_range) {

@@ -23,7 +23,7 @@ BARACUDA_HD int64_t split(double& m) {
   return e;
 }
 BARACUDA_HD int either(Total a, Total b, int unit) {
-  const int both = int(a.code / unit & 3) + int(b.code / unit & 3);
+  const int both = (int(a.code & 63) / unit & 3) + (int(b.code & 63) / unit & 3);
   return (both < 2 ? both : 2) * unit;
 }
 BARACUDA_HD Total joined(Total a, Total b) {

@@ -91,11 +91,16 @@ Status run(const Launch<Scan>& l) {
   const auto& a = l.args;
   return run_lines(l.stream, "scan.cuda.tile", d, false, d.reverse, {along(a.x, d, d.reverse), {}, {}}, along(a.y, d, d.reverse), along(a.indices, d, d.reverse), l.carver());
 }
-PrecisionGuarantee guarantee_backward(const ScanDescriptor& d) {
-  if (d.kind == ScanKind::cumsum) return scan_guarantee(d);
-  return {.math_precision = d.kind == ScanKind::logcumsumexp ? accumulator(d.dtype) : DType::f64, .accumulator = DType::f64, .batch_invariant = true};
+// Rows and columns are summed in another order, and which of them a line is depends on the lines around it.
+PrecisionGuarantee guarantee(const ScanDescriptor& d) {
+  PrecisionGuarantee g = scan_guarantee(d);
+  g.batch_invariant = d.kind == ScanKind::cummax || d.kind == ScanKind::cummin || !is_floating(d.dtype);
+  return g;
 }
-PrecisionGuarantee guarantee(const ScanDescriptor& d) { return scan_guarantee(d); }
+PrecisionGuarantee guarantee_backward(const ScanDescriptor& d) {
+  if (d.kind == ScanKind::cumsum) return guarantee(d);
+  return {.math_precision = d.kind == ScanKind::logcumsumexp ? accumulator(d.dtype) : DType::f64, .accumulator = DType::f64, .batch_invariant = false};
+}
 // The gradient of a sum is the sum from the other end.
 bool sums(const ScanDescriptor& d) { return d.kind == ScanKind::cumsum; }
 void carve_backward(const ScanDescriptor& d, const void*, Carver& c) { (void)carve_all(d, !sums(d), c); }
