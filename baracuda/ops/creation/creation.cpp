@@ -63,7 +63,7 @@ Status run_arange(const Launch<Arange>& l) {
     });
     return {};
   }
-  visit_dtype(Castable{}, l.desc.dtype, 0, [&]<class T>() {
+  visit_dtype(join(TypeList<bool>{}, Integers{}), l.desc.dtype, 0, [&]<class T>() {
     make(l.args.y, l.threads, [&](int64_t i, void* at, int64_t n) {
       index_runs(f, i, n, [&](int64_t index, int64_t first, int64_t count) {
         const uint64_t step = f.inner > 1 ? 0 : uint64_t(int64_t(f.step)), from = uint64_t(int64_t(f.start)) + uint64_t(int64_t(f.step)) * uint64_t(index);
