@@ -10,10 +10,11 @@ mkdir -p "$out"
 out=$(realpath "$out")
 build=build/gpu-build
 FAMILIES=${FAMILIES:-}
-TESTS=${TESTS:-cuda_half_test cuda_streams_test gated_test norm_test layer_norm_test softmax_test random_test cross_entropy_test \
+TESTS=${TESTS:-cuda_half_test cuda_static_test cuda_streams_test gated_test norm_test layer_norm_test group_norm_test batch_norm_test softmax_test random_test cross_entropy_test \
   fused_linear_cross_entropy_test gemm_test attention_test position_test embedding_test optim_test index_test elementwise_test complex_test \
-  copy_test creation_test guarantee_audit_test golden_test}
-SANITIZED=${SANITIZED:-gated_test norm_test layer_norm_test softmax_test random_test cross_entropy_test attention_test position_test optim_test}
+  copy_test creation_test reduce_test scan_test scan_backward_test quantize_test shape_test select_n_test guarantee_audit_test golden_test}
+SANITIZED=${SANITIZED:-gated_test norm_test layer_norm_test group_norm_test batch_norm_test softmax_test random_test cross_entropy_test attention_test \
+  position_test optim_test reduce_test scan_test scan_backward_test quantize_test shape_test}
 arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
 [ "$arch" = 90 ] && arch=90a
 start=$SECONDS
