@@ -1,5 +1,6 @@
 // Special values, and faults that are known from other libraries.
 #include "baracuda/ops/reduce/reduce.hpp"
+#include "baracuda/ops/reduce/reduce_others_math.hpp"
 #include "baracuda/ops/reduce/reduce_oracle.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
@@ -37,6 +38,24 @@ TEST(ReduceCases, case_prod_bwd_one_zero) {
     EXPECT_EQ(gradient({.kind = ReduceKind::prod, .dtype = t}, {2, 0, 3, 4}), (Values{0, 24, 0, 0}));
     EXPECT_EQ(gradient({.kind = ReduceKind::prod, .dtype = t}, {2, 0, 3, 0}), (Values{0, 0, 0, 0}));
     EXPECT_EQ(gradient({.kind = ReduceKind::prod, .dtype = t}, {0.25, 0, 0.125, -0.5, 0.5}), (Values{0, -0.0078125, 0, 0, 0}));
+  }
+}
+// What CUDA computes it with, on the host: one element taken out of a product of all, with a zero among small factors.
+TEST(ReduceCases, case_prod_bwd_one_zero_by_division) {
+  using namespace reduce_others;
+  for (const Values& x : {Values{0.25, 0, 0.125, -0.5, 0.5}, Values{1e-3, -1e-5, 0, 1e-7}, Values{1e-300, 1e-300, 1e300}, Values{4, 0, 8, 0}}) {
+    Total all{1, 0};
+    for (double v : x) {
+      const bool finite = plain(v);
+      double m = finite ? v : sign_of(v);
+      const int64_t e = split(m);
+      all = joined(all, {m, e * 64 + (finite ? 0 : unit_of(v))});
+    }
+    for (size_t i = 0; i < x.size(); ++i) {
+      long double others = 1;
+      for (size_t k = 0; k < x.size(); ++k) others *= k == i ? 1 : x[k];
+      EXPECT_NEAR(without(all, x[i]), double(others), 1e-14 * std::fabs(double(others))) << i;
+    }
   }
 }
 TEST(ReduceCases, case_prod_bwd_range) {
