@@ -16,6 +16,13 @@ if(NOT BARACUDA_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
     set(CMAKE_CUDA_ARCHITECTURES ${BARACUDA_CUDA_ARCHITECTURES})
     enable_language(CUDA)
+    # Attention has kernels of sm_90a, which neither `native` nor 90 names.
+    if(BARACUDA_CUDA_ARCHITECTURES STREQUAL "native" AND CMAKE_CUDA_ARCHITECTURES_NATIVE)
+      list(TRANSFORM CMAKE_CUDA_ARCHITECTURES_NATIVE REPLACE "^90-real$" "90a-real" OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
+    endif()
+    if("90" IN_LIST CMAKE_CUDA_ARCHITECTURES OR "90-real" IN_LIST CMAKE_CUDA_ARCHITECTURES)
+      message(STATUS "Architecture 90: attention's kernels for H100 and H200 need 90a, others will run")
+    endif()
     foreach(kind IN ITEMS STANDARD EXTENSION)  # CMake 3.25 does not know that nvcc has C++20
       if(NOT CMAKE_CUDA20_${kind}_COMPILE_OPTION)
         set(CMAKE_CUDA20_${kind}_COMPILE_OPTION -std=c++20)

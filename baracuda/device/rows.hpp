@@ -15,8 +15,6 @@ template <class Op> CudaRows rows_of() {
   const auto list = cuda_kernels<Op>();
   return {Op::name, list.data(), list.size()};
 }
-// Launches an empty kernel's look-up: the CUDA error where the build has no code for the current device.
-int probe();
 }  // namespace device
 
 }  // namespace baracuda

@@ -5,6 +5,7 @@
 #include <mutex>
 #include "baracuda/core/cuda_half.hpp"
 #include "baracuda/core/text.hpp"
+#include "baracuda/device/code.hpp"
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
 #include "baracuda_version.hpp"
@@ -39,6 +40,19 @@ Status read_facts(int device, DeviceFacts& f) {
   f.arch = 10 * major + minor;
   return {};
 }
+// Kernels are chosen by what runs: on a device that is newer than all code of this build, code for an older one.
+Status read_code(int device, DeviceFacts& f) {
+  OnDevice on(Stream{{DeviceKind::cuda, device}, 0, nullptr});
+  BARACUDA_TRY(cuda_status(on.error(), "cuda: device"));
+  CodeFacts code;
+  if (const int error = find_code(code)) {
+    (void)cudaGetLastError();
+    return Status(Code::unsupported, text("cuda: device ", device, " has compute capability ", f.arch / 10, ".", f.arch % 10, ", this build has code for ", BARACUDA_CUDA_BUILT_FOR,
+                                          " (", cudaGetErrorName(cudaError_t(error)), ")"));
+  }
+  if (code.arch < f.arch) f.arch = code.arch;
+  return {};
+}
 Status open_device(int index, int& arch) {
   int driver = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return Status(Code::unsupported, "cuda: no driver is installed on this machine (libcuda.so.1 was not found)");
@@ -50,15 +64,8 @@ Status open_device(int index, int& arch) {
   if (index < 0 || index >= count) return Status(Code::unsupported, text("cuda: there is no device ", index, ", the driver sees ", count));
   DeviceFacts f;
   BARACUDA_TRY(read_facts(index, f));
+  BARACUDA_TRY(read_code(index, f));
   arch = f.arch;
-  Stream stream{{DeviceKind::cuda, index}, arch, nullptr};
-  OnDevice on(stream);
-  BARACUDA_TRY(cuda_status(on.error(), "cuda: device"));
-  if (const int error = probe()) {
-    (void)cudaGetLastError();
-    return Status(Code::unsupported, text("cuda: device ", index, " has compute capability ", arch / 10, ".", arch % 10, ", this build has code for ", BARACUDA_CUDA_BUILT_FOR,
-                                          " (", cudaGetErrorName(cudaError_t(error)), ")"));
-  }
   return {};
 }
 Status allocate(int index, uint64_t bytes, void*& data) {
@@ -135,7 +142,7 @@ const DeviceFacts& facts(int device) {
   static std::array<DeviceFacts, kMostDevices> known;
   static std::array<std::once_flag, kMostDevices> once;
   const size_t i = size_t(device < 0 || device >= kMostDevices ? 0 : device);
-  std::call_once(once[i], [&] { (void)read_facts(device, known[i]); });
+  std::call_once(once[i], [&] { if (read_facts(device, known[i]).ok()) (void)read_code(device, known[i]); });
   return known[i];
 }
 

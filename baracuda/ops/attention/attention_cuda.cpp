@@ -1,5 +1,6 @@
 #include "baracuda/ops/attention/attention_cuda.hpp"
 #include <algorithm>
+#include "baracuda/device/code.hpp"
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
 #include "baracuda/ops/attention/attention_problem.hpp"
@@ -54,9 +55,11 @@ Status run_mma(const Launch<FlashSdpa>& l) {
   return device::queue(l.stream, "flash_sdpa.cuda.mma", [&] { return sdpa_cuda_mma.forward[d.dtype](p, l.stream.handle); });
 }
 
-// Instructions of this one architecture: a newer device has others.
+// Instructions of this one architecture: a newer device has others, and code for 9.0 that is not sm_90a has none of them.
 Result<PlanState> only_sm90(const Stream& stream, const SdpaDescriptor&, const PlanPreference&) {
-  if (stream.arch != 90) return Status(Code::unsupported, text("for compute capability 90, the device has ", stream.arch));
+  device::CodeFacts code;
+  BARACUDA_TRY(device::queue(stream, "attention", [&] { return device::find_code(code); }));
+  if (!code.only_90) return Status(Code::unsupported, "for compute capability 9.0 alone, and what runs on this device was not built for sm_90a");
   return PlanState{};
 }
 std::string refuse_scores(const SdpaDescriptor& d) { return d.softcap != 0 || d.alibi || d.has_bias() ? "for scores without softcap, ALiBi and bias" : ""; }
