@@ -10,7 +10,7 @@ namespace {
 
 using namespace index_detail;
 
-constexpr size_t kPastRow = 1024;  // bytes; shorter ones are not worth their fence
+constexpr size_t kPastRow = 128;  // bytes
 
 template <class D> void gather(const D& d, const IndexPlaces& p, IndexLists indices, const TensorView& x, const TensorView& y, int threads) {
   IndexWalk w = walk_of_indices(d, p, indices);
@@ -25,18 +25,25 @@ template <class D> void gather(const D& d, const IndexPlaces& p, IndexLists indi
     T* to = y.as<T>();
     w.run(false, threads, [&](const IndexBlock& b) {
       T* row = to + b.source[0];
-      const int64_t step = b.source_step[0];
+      const int64_t step = b.source_step[0], x_step = b.target_step[0];
+      fetch_next(b, from);
       if (!b.at[0] && !b.outside && step == 1 && b.target_step[0] == 1) {
         const size_t bytes = size_t(b.count) * sizeof(T);
-        if (past && bytes >= kPastRow && uintptr_t(row) % 64 == 0) copy_past(row, from + b.target[0], int64_t(bytes)), past_fence();
+        if (past && bytes >= kPastRow && uintptr_t(row) % 64 == 0) copy_past(row, from + b.target[0], int64_t(bytes));
         else std::memcpy(row, from + b.target[0], bytes);
       } else if (!b.at[0])
-        for (int64_t j = 0; j < b.count; ++j) row[j * step] = b.outside ? none : from[b.target[0] + j * b.target_step[0]];
-      else
-        for (int64_t j = 0; j < b.count; ++j) {
-          const int64_t at = b.at[0][j];
-          row[j * step] = at == kOutside ? none : from[b.target[0] + j * b.target_step[0] + at];
-        }
+        for (int64_t j = 0; j < b.count; ++j) row[j * step] = b.outside ? none : from[b.target[0] + j * x_step];
+      else {
+        const int64_t* const at = b.at[0];
+        const T* const first = from + b.target[0];
+        const int64_t n = b.count;
+        if (past && step == 1 && uintptr_t(row) % 64 == 0) {
+          alignas(64) T stage[kIndexBlock];
+          for (int64_t j = 0; j < n; ++j) stage[j] = at[j] == kOutside ? none : first[j * x_step + at[j]];
+          copy_past(row, stage, n * int64_t(sizeof(T)));
+        } else
+          for (int64_t j = 0; j < n; ++j) row[j * step] = at[j] == kOutside ? none : first[j * x_step + at[j]];
+      }
     });
   });
 }

@@ -94,9 +94,20 @@ template <class F> void each_inside(const IndexBlock& b, F f) {
   if (!b.at[0]) {
     if (!b.outside)
       for (int64_t j = 0; j < b.count; ++j) f(j, [&](int t) { return b.target[t] + j * b.target_step[t]; });
-  } else
+  } else if (b.which)
+    for (int64_t k = 0; k < b.count; ++k) {
+      const int64_t j = b.which[k];
+      if (b.at[0][k] != kOutside) f(j, [&](int t) { return b.target[t] + j * b.target_step[t] + b.at[t][k]; });
+    }
+  else
     for (int64_t j = 0; j < b.count; ++j)
       if (b.at[0][j] != kOutside) f(j, [&](int t) { return b.target[t] + j * b.target_step[t] + b.at[t][j]; });
+}
+// Fetches what will be read at `next`, the first lines of a row of b.count elements.
+template <class T> void fetch_next(const IndexBlock& b, const T* data) {
+  if (b.next == kOutside) return;
+  const char* row = reinterpret_cast<const char*>(data + b.next);
+  for (int64_t i = 0, bytes = std::min<int64_t>(b.count * int64_t(sizeof(T)), 512); i < bytes; i += 64) __builtin_prefetch(row + i);
 }
 // f(j) for the others.
 template <class F> void each_outside(const IndexBlock& b, F f) {

@@ -1,6 +1,7 @@
 #include "baracuda/ops/index/index.hpp"
 #include <algorithm>
 #include <cmath>
+#include "baracuda/testing/large.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
 namespace baracuda {
@@ -451,6 +452,58 @@ TEST(Index, ExpandedIndicesAndLongColumns) {
     }
     Tensor dx(t, {97});
     check_repeat_bits<GatherBackward>({.dtype = t, .shape = {97}, .indices = {n}, .out_of_range = careful()}, {Tensor::normal(t, {n}, 5), random_indices(DType::i64, {n}, 4, 0, 97), dx}, {}, 1);
+  }
+}
+// Many slices at two indices, with fewer columns than threads: ranges of the first key, among indices that are none.
+TEST(Index, SlicesSharedOutByRanges) {
+  const int64_t n = 17000;
+  for (int64_t width : {1, 2, 16})
+    for (ScatterKind reduce : {ScatterKind::replace, ScatterKind::add})
+      for (DType t : {DType::bf16, DType::f32}) {
+        const IndexDescriptor g{.dtype = t, .shape = {3, 4, width}, .axes = {0, 1}, .indices = {n}, .out_of_range = OutOfRange::fill, .negative = true};
+        const Tensor a = random_indices(DType::i64, {n}, 5, -4, 4), b = random_indices(DType::i64, {n}, 6, -5, 5);
+        const std::vector<TensorView> lists = {a, b};
+        Shape walk;
+        const auto at = places(g, {a.values(), b.values()}, walk);
+        const Tensor x = Tensor::normal(t, g.shape, 1), src = Tensor::normal(t, walk, 2);
+        Tensor y(t, g.shape), dx(t, g.shape);
+        check_repeat_bits<IndexPut>({.dtype = t, .shape = g.shape, .axes = g.axes, .indices = g.indices, .reduce = reduce, .out_of_range = g.out_of_range, .negative = true},
+                                    {x, lists, src, y}, {}, 1);
+        const Combined want = combine(reduce, true, 1, false, x.values(), src.values(), at);
+        EXPECT_CLOSE(y, want.y, {.dtype = t, .terms = double(n)}, &want.scale);
+        if (reduce != ScatterKind::add) continue;
+        check_repeat_bits<IndexBackward>(g, {src, lists, dx}, {}, 1);
+        const Combined slope = combine(reduce, true, 1, false, std::vector<double>(size_t(g.shape.numel())), src.values(), at);
+        EXPECT_CLOSE(dx, slope.y, {.dtype = t, .terms = double(n)}, &slope.scale);
+      }
+}
+TEST(Index, PastTheCaches) {
+  if (on_cuda()) GTEST_SKIP() << "stores past the caches are the CPU's";
+  for (DType t : {DType::bf16, DType::f32}) {
+    const int64_t width = 192, rows = kPastCaches / int64_t(byte_size(t)) / width + 1;
+    const Shape shape{rows, width};
+    const Large x(t, shape), past(t, shape), plain(t, shape, 1);
+    const Tensor across = random_indices(DType::i32, {rows}, 1, -1, rows);
+    const std::vector<TensorView> lists = {across};
+    const IndexDescriptor slices{.dtype = t, .shape = shape, .indices = {rows}, .index_dtype = DType::i32, .out_of_range = OutOfRange::fill};
+    ASSERT_OK(run_plan<Index>(slices, {x, lists, past}));
+    ASSERT_OK(run_plan<Index>(slices, {x, lists, plain}));
+    EXPECT_TRUE(past.same_bits(plain));
+    const Tensor along = random_indices(DType::i32, {1000}, 2, -1, width);
+    std::vector<int32_t> all(static_cast<size_t>(shape.numel()));
+    for (size_t i = 0; i < all.size(); ++i) all[i] = int32_t(along.at(int64_t(i % 1000)));
+    const TensorView indices = TensorView::dense(all.data(), DType::i32, shape);
+    const GatherDescriptor one{.dtype = t, .shape = shape, .axis = 1, .indices = shape, .index_dtype = DType::i32, .out_of_range = OutOfRange::fill};
+    ASSERT_OK(run_plan<Gather>(one, {x, indices, past}));
+    ASSERT_OK(run_plan<Gather>(one, {x, indices, plain}));
+    EXPECT_TRUE(past.same_bits(plain));
+    const auto element = [t](const Large& v, int64_t i) { return read_element(t, v.view().as<char>() + i * int64_t(byte_size(t))); };
+    for (int64_t i = 0; i < shape.numel(); i += 4099) {
+      const int32_t at = all[size_t(i)];
+      const double got = element(past, i);
+      if (at < 0) EXPECT_TRUE(std::isnan(got)) << i;
+      else ASSERT_EQ(got, element(x, i / width * width + at)) << i;
+    }
   }
 }
 TEST(Index, RankZero) {  // one place, along axis 0

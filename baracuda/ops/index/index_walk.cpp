@@ -2,42 +2,63 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include "baracuda/host/past.hpp"
 #include "baracuda/ops/index/index_math.hpp"
 
 namespace baracuda {
 namespace {
 
-constexpr int64_t kStage = 256;  // indices that are resolved at a time
+constexpr int64_t kStage = kIndexBlock;  // indices that are resolved at a time
 constexpr int64_t kShortRow = 16, kTile = 64;  // kTile columns of a matrix with thousands of rows fit the caches
 constexpr int kMostRanges = 16;
+constexpr int64_t kAhead = 12;  // rows whose places are told early
 
 }  // namespace
 
 // The state of one thread's block of units.
 struct IndexWalk::Run {
   const IndexWalk& w;
-  int64_t low, high;  // of the first key: others are left to another thread
+  bool ordered, ranged;  // ranged: keys outside [low, high) are left to another thread
+  int64_t low, high;     // of the first key
   Call call;
   void* f;
   int64_t at[kIndexTargets][kStage];
+  int32_t which[kStage];
 
-  template <class I> void resolve_key(int k, int64_t first, int64_t step, int64_t n) {
-    const Key& key = w.key_[k];
-    const I* p = static_cast<const I*>(key.data) + first;
+  // The elements whose first key is in range, into `which`; how many. No branch: keys of several ranges come without order.
+  template <class I> int64_t keep_range(int64_t first, int64_t step, int64_t n) {
+    const I* p = static_cast<const I*>(w.key_[0].data) + first;
+    const int64_t extent = w.key_[0].extent, from = low, places = high - low;
+    const bool negative = w.negative_, clip = w.rule_ == OutOfRange::clip;
+    int64_t kept = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      which[kept] = int32_t(j);
+      kept += uint64_t(indexing::place_of(p[j * step], extent, negative, clip)) - uint64_t(from) < uint64_t(places);
+    }
+    return kept;
+  }
+  template <class I> void resolve_key(int k, int64_t first, int64_t step, int64_t n, const int32_t* pick) {
+    const I* p = static_cast<const I*>(w.key_[k].data) + first;
+    const int64_t extent = w.key_[k].extent;
+    const bool negative = w.negative_, clip = w.rule_ == OutOfRange::clip;
     for (int t = 0; t < w.targets_; ++t) {
       const int64_t add = w.target_key_[t][k];
       int64_t* to = at[t];
       for (int64_t j = 0; j < n; ++j) {
-        const int64_t i = indexing::place_of(p[j * step], key.extent, w.negative_, w.rule_ == OutOfRange::clip);
-        if (k == 0) to[j] = i >= low && i < high ? i * add : kOutside;
-        else to[j] = i >= 0 && i < key.extent && to[j] != kOutside ? to[j] + i * add : kOutside;
+        const int64_t i = indexing::place_of(p[(pick ? pick[j] : j) * step], extent, negative, clip), before = k == 0 ? 0 : to[j];
+        to[j] = uint64_t(i) < uint64_t(extent) && before != kOutside ? before + i * add : kOutside;
       }
     }
   }
-  void resolve(const int64_t* first, const int64_t* step, int64_t n) {
+  // Of n elements, or of those in range: how many there are.
+  int64_t resolve(const int64_t* first, const int64_t* step, int64_t n) {
+    const bool wide = w.index_dtype_ == DType::i64;
+    if (ranged) n = wide ? keep_range<int64_t>(first[0], step[0], n) : keep_range<int32_t>(first[0], step[0], n);
+    const int32_t* pick = ranged ? which : nullptr;
     for (int k = 0; k < w.keys_; ++k)
-      if (w.index_dtype_ == DType::i64) resolve_key<int64_t>(k, first[k], step[k], n);
-      else resolve_key<int32_t>(k, first[k], step[k], n);
+      if (wide) resolve_key<int64_t>(k, first[k], step[k], n, pick);
+      else resolve_key<int32_t>(k, first[k], step[k], n, pick);
+    return n;
   }
   IndexBlock block(const int64_t* first, const int64_t* step, int64_t n) const {
     IndexBlock b;
@@ -51,22 +72,33 @@ struct IndexWalk::Run {
   void emit(int64_t* first, const int64_t* step, int64_t n, int64_t position, int64_t position_step) {
     for (int64_t done = 0, m; done < n; done += m) {
       m = std::min(kStage, n - done);
-      resolve(first, step, m);
-      IndexBlock b = block(first, step, m);
+      IndexBlock b = block(first, step, resolve(first, step, m));
       for (int t = 0; t < w.targets_; ++t) b.at[t] = at[t];
+      b.which = ranged ? which : nullptr;
       b.position = position + done * position_step, b.position_step = position_step;
       call(f, b);
       for (int o = 0; o < w.keys_ + w.sources_ + w.targets_; ++o) first[o] += m * step[o];
     }
   }
-  // n elements with the same indices.
-  void emit_row(const int64_t* first, const int64_t* step, int64_t n, int64_t position) {
-    resolve(first, step, 1);
-    IndexBlock b = block(first, step, n);
-    b.outside = at[0][0] == kOutside;
-    for (int t = 0; t < w.targets_; ++t) b.target[t] += b.outside ? 0 : at[t][0];
-    b.position = position;
-    call(f, b);
+  // Rows of n elements with the same indices.
+  void emit_rows(int64_t* first, const int64_t* step, int64_t n, const int64_t* row_step, int64_t rows, int64_t position) {
+    for (int64_t done = 0, m; done < rows; done += m) {
+      m = std::min(kStage, rows - done);
+      const int64_t kept = resolve(first, row_step, m);
+      IndexBlock b = block(first, step, n);
+      const IndexBlock base = b;
+      for (int64_t k = 0; k < kept; ++k) {
+        const int64_t r = ranged ? which[k] : k, ahead = k + kAhead < kept ? at[0][k + kAhead] : kOutside;
+        b.outside = at[0][k] == kOutside;
+        if (b.outside && ordered) continue;
+        for (int t = 0; t < w.targets_; ++t) b.target[t] = base.target[t] + (b.outside ? 0 : at[t][k]);
+        for (int s = 0; s < w.sources_; ++s) b.source[s] = base.source[s] + r * row_step[w.keys_ + s];
+        b.next = ahead == kOutside ? kOutside : base.target[0] + ahead;
+        b.position = position + done + r;
+        call(f, b);
+      }
+      for (int o = 0; o < w.keys_ + w.sources_ + w.targets_; ++o) first[o] += m * row_step[o];
+    }
   }
 };
 
@@ -102,9 +134,12 @@ void IndexWalk::walk(bool ordered, int threads, Call call, void* f) const {
   }
   // A block lies along the columns (then all of it may have one index) or along the positions, where memory is denser.
   const int64_t all = positions.rows * positions.inner;
-  const bool along = positions.inner > 1 && (columns.inner < kShortRow || (sources_ > 0 && std::llabs(along_step[keys_]) < std::llabs(step[keys_])));
+  const bool denser = sources_ > 0 && std::llabs(along_step[keys_]) < std::llabs(step[keys_]);
+  const bool along = positions.inner > 1 && (columns.inner < kShortRow || denser);
   const bool rows = !along && same_indices;
-  const int64_t most = along || (!rows && all > kTile) ? kTile : kPiece, pieces = (columns.inner + most - 1) / most, width = std::min(most, columns.inner);
+  // A column that lies denser than its neighbours reads and writes lines of its own; else neighbours share theirs.
+  const int64_t most = along && denser ? 1 : along || (!rows && all > kTile) ? kTile : kPiece;
+  const int64_t pieces = (columns.inner + most - 1) / most, width = std::min(most, columns.inner);
   const int64_t stretch = ordered ? positions.inner : std::clamp<int64_t>(kPiece / width, 1, positions.inner);
   const int64_t stretches = (positions.inner + stretch - 1) / stretch, lots = ordered ? 1 : positions.rows * stretches;
   const int64_t units = columns.rows * pieces * lots;
@@ -114,7 +149,7 @@ void IndexWalk::walk(bool ordered, int threads, Call call, void* f) const {
   const int64_t ranges = ordered && units < threads && all >= kPiece ? std::clamp<int64_t>(extent, 1, std::min(threads, kMostRanges)) : 1;
   const int64_t grain = ranges > 1 ? 1 : std::max<int64_t>(1, kPiece / width / (ordered ? std::min(all, kPiece) : stretch));
   parallel_for(units * ranges, grain, threads, [&](int64_t begin, int64_t end, int) {
-    Run run{*this, 0, 0, call, f, {}};
+    Run run{*this, ordered, ranges > 1, 0, 0, call, f, {}, {}};
     for (int64_t u = begin; u < end; ++u) {
       const int64_t range = u / units, share = extent / ranges, lot = u % units % lots, unit = u % units / lots;
       run.low = range * share, run.high = range + 1 == ranges ? extent : (range + 1) * share;
@@ -131,17 +166,16 @@ void IndexWalk::walk(bool ordered, int threads, Call call, void* f) const {
             for (int o = 0; o < operands; ++o) at[o] = place[o] + j * step[o];
             run.emit(at, along_step, p_end - p_begin, q * positions.inner + p_begin, 1);
           }
+        else if (rows) run.emit_rows(place, step, n, along_step, p_end - p_begin, q * positions.inner + p_begin);
         else
           for (int64_t p = p_begin; p < p_end; ++p) {
-            if (rows) run.emit_row(place, step, n, q * positions.inner + p);
-            else {
-              std::copy(place, place + operands, at);
-              run.emit(at, step, n, q * positions.inner + p, 0);
-            }
+            std::copy(place, place + operands, at);
+            run.emit(at, step, n, q * positions.inner + p, 0);
             for (int o = 0; o < operands; ++o) place[o] += along_step[o];
           }
       }
     }
+    past_fence();
   });
 }
 

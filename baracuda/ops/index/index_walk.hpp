@@ -8,17 +8,21 @@
 namespace baracuda {
 
 inline constexpr int kIndexSources = 2, kIndexTargets = 3;
+inline constexpr int64_t kIndexBlock = 256;     // elements of a block whose indices differ, at most
 inline constexpr int64_t kOutside = INT64_MIN;  // in place of what an index that is no index would add
 
 // `count` elements in one direction. Element j of source s lies at source[s] + j source_step[s]; of target t at target[t] +
 // j target_step[t] + at[t][j], where at[t][j] may be kOutside. Where at[0] is null the indices are the same for the whole block,
-// and are in target already; `outside` then tells that they are none.
+// and are in target already; `outside` then tells that they are none, and `next` where target 0 of a later row begins, to be fetched.
+// Where `which` is not null, `count` elements of many: at[t][k] belongs to number which[k].
 struct IndexBlock {
   int64_t count = 0;
   int64_t source[kIndexSources] = {}, source_step[kIndexSources] = {};
   int64_t target[kIndexTargets] = {}, target_step[kIndexTargets] = {};
   const int64_t* at[kIndexTargets] = {};
+  const int32_t* which = nullptr;
   bool outside = false;
+  int64_t next = kOutside;
   int64_t position = 0, position_step = 0;  // among the positions of an ordered walk
 };
 
@@ -33,7 +37,8 @@ class IndexWalk {
   void add_target(const Strides& strides, const Strides& key_strides) { target_[targets_] = strides, target_key_[targets_++] = key_strides; }
 
   // Calls f(block) for every element once. ordered: all blocks that reach one element of a target come from one thread, in the
-  // row-major order of the taken axes (their number is block.position + j block.position_step). Otherwise in any order.
+  // row-major order of the taken axes (their number is block.position + j block.position_step), and what is outside may be left
+  // out. Otherwise in any order. f may write past the caches.
   template <class F> void run(bool ordered, int threads, F&& f) const {
     walk(ordered, threads, [](void* g, const IndexBlock& b) { (*static_cast<std::remove_reference_t<F>*>(g))(b); },
          const_cast<void*>(static_cast<const void*>(&f)));

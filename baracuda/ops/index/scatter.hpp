@@ -32,6 +32,7 @@ bool add_at_indices(const D& d, const IndexPlaces& p, IndexLists indices, const 
       if (!b.at[0] && !b.outside && b.source_step[0] == 1 && b.target_step[0] == 1) {
         const Stored<T>* row = from + b.source[0];
         Stored<Sum<T>>* sum = to + b.target[0];
+        fetch_next(b, to);
         for (int64_t j = 0; j < b.count; ++j) sum[j] = indexing::sum_of<Sum<T>, T>(sum[j], row[j], alpha);
       } else
         each_inside(b, [&](int64_t j, auto target) {
