@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # on_gpu.sh [OUT]: everything that is checked on a machine with a GPU. Builds both halves for the card at hand, runs the families'
-# tests on it (each run captured in a graph besides), again under compute-sanitizer, tensors beyond 2^31
+# tests on it (each run captured in a graph besides), a part of them under compute-sanitizer, tensors beyond 2^31
 # elements, and the timing table beside torch. Tests copy their tensors to the card and back for every run, so that all takes most of an hour.
-# OUT: folder for logs and JSON (build/gpu). FAMILIES, TESTS, SANITIZED name less.
-set -uo pipefail
+# Needs the CUDA toolkit (nvcc, compute-sanitizer), CMake, GoogleTest and nlohmann_json; for what is timed, python3 with torch. Two devices
+# are used where there are two. OUT: folder for logs and JSON (build/gpu). FAMILIES, TESTS, SANITIZED name less.
+set -uo pipefail -f  # names of tests are patterns
 cd "$(dirname "$0")/.."
 out=${1:-build/gpu}
 mkdir -p "$out"
@@ -13,19 +14,30 @@ FAMILIES=${FAMILIES:-}
 TESTS=${TESTS:-cuda_half_test cuda_static_test cuda_streams_test gated_test norm_test layer_norm_test group_norm_test batch_norm_test softmax_test random_test cross_entropy_test \
   fused_linear_cross_entropy_test gemm_test attention_test position_test embedding_test optim_test index_test elementwise_test complex_test \
   copy_test creation_test reduce_test scan_test scan_backward_test quantize_test shape_test select_n_test guarantee_audit_test golden_test}
-SANITIZED=${SANITIZED:-gated_test norm_test layer_norm_test group_norm_test batch_norm_test softmax_test random_test cross_entropy_test attention_test \
-  position_test optim_test reduce_test scan_test scan_backward_test quantize_test shape_test}
+# TEST:FILTER, tests of every family that are small enough for the sanitizer.
+SANITIZED=${SANITIZED:-gated_test:*Values*:*Strides* norm_test:*Values*:*Strides* layer_norm_test:*Values*:*Strides* group_norm_test:*Values*:*Strides* \
+  batch_norm_test:*Values*:*Strides* softmax_test:*Values* random_test:*AnySplit*:*ComeFrom*:*Keeps*:*Draws*:*SortTheirKeys*:*Formula* \
+  cross_entropy_test:*Values*:*Pitches*:*BackwardScales* fused_linear_cross_entropy_test:*Values*:*Pitches* gemm_test:*NarrowOutputs*:*BroadcastBatch*:*EmptyExtents* \
+  attention_test:*Values* position_test:*Values*:*Strides* embedding_test:*Values*:*SortInParts*:*Strided* optim_test:*Values* index_test:*Index*-*Contract*:*case* \
+  elementwise_test:*ShapesAndStrides*:OnDevice* complex_test:*ShapesAndStrides* copy_test:*AxisOrders*:*ScaledCasts*:*Fills* creation_test:*Arange*:*Linspace*:*Triangle*:*Eye* \
+  reduce_test:*Strides:*Broadcast*:*case_prod*:*FirstIndex* scan_test:*SpecialValues*:*Layouts*:*Broadcast* scan_backward_test:*Layouts*:*Kind* \
+  quantize_test:*Values*:*EveryWay* shape_test:Shape.*-*Contract*:*Larger* select_n_test:*Every*:*Broadcast*}
+# What the tools report that is no fault of ours, and where it is written.
+KNOWN='initcheck:gemm_test initcheck:fused_linear_cross_entropy_test racecheck:attention_test'  # docs/cuda.md, attention.md
+command -v nvidia-smi >/dev/null || { echo "on_gpu.sh: there is no nvidia-smi, so no NVIDIA driver, on this machine"; exit 2; }
 arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
 [ "$arch" = 90 ] && arch=90a
+[ -n "$arch" ] || { echo "on_gpu.sh: nvidia-smi names no device"; exit 2; }
 start=$SECONDS
 step() { printf '\n== %s (at %d s)\n' "$1" $((SECONDS - start)); }
 bad=0
+left_out=
 
 step "build for sm_$arch"
 cmake -S . -B "$build" -G "$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')" -DCMAKE_BUILD_TYPE=Release -DBARACUDA_CUDA=ON \
   "-DBARACUDA_CUDA_ARCHITECTURES=$arch-real" "-DBARACUDA_FAMILIES=$FAMILIES" -DBARACUDA_TESTS=ON -DBARACUDA_PYTHON=OFF -DBARACUDA_ONEDNN=OFF \
   -DBARACUDA_THIS_PROCESSOR=ON >"$out/configure.log" 2>&1 || { tail -20 "$out/configure.log"; exit 1; }
-cmake --build "$build" -j"$(nproc)" --target baracuda_shared baracuda_cuda baracuda_cli $TESTS >"$out/build.log" 2>&1 || { grep -E 'error|Error' "$out/build.log" | head -20; exit 1; }
+cmake --build "$build" -j"$(nproc)" --target baracuda_shared baracuda_cuda baracuda_cli launch_bench $(printf '%s\n' $TESTS $SANITIZED | sed 's/:.*//' | sort -u) >"$out/build.log" 2>&1 || { grep -E 'error|Error' "$out/build.log" | head -20; exit 1; }
 export BARACUDA_CUDA_LIBRARY=$PWD/$build/baracuda/libbaracuda_cuda.so
 "$build/cli/baracuda" doctor
 
@@ -33,33 +45,45 @@ step "tests on the card, each run captured in a graph besides"
 for test in $TESTS; do
   BARACUDA_TEST_DEVICE=cuda BARACUDA_TEST_CAPTURE=1 timeout 900 "$(find "$build" -name "$test" -type f -perm -u+x | head -1)" --gtest_brief=1 >"$out/$test.log" 2>&1
   code=$?
-  printf '%-24s %s\n' "$test" "$( [ $code = 0 ] && grep -E '^\[  PASSED' "$out/$test.log" || echo "FAILED ($code): $(grep -cE '^\[  FAILED' "$out/$test.log") lines")"
+  printf '%-24s %s\n' "$test" "$( [ $code = 0 ] && grep -E '^\[  (PASSED|SKIPPED) .* tests?[.,]' "$out/$test.log" | tr '\n' ' ' || echo "FAILED ($code): $(grep -cE '^\[  FAILED' "$out/$test.log") lines")"
   [ $code = 0 ] || { bad=1; grep -E 'Failure|error|: other|rror:' -A4 "$out/$test.log" | head -40; }
 done
 
 step "compute-sanitizer"
 for tool in memcheck racecheck initcheck synccheck; do
-  for test in $SANITIZED; do
+  for line in $SANITIZED; do
+    test=${line%%:*} log=$out/$tool-${line%%:*}.log
     BARACUDA_TEST_DEVICE=cuda timeout 400 compute-sanitizer --tool $tool --error-exitcode 9 "$(find "$build" -name "$test" -type f -perm -u+x | head -1)" --gtest_brief=1 \
-      --gtest_filter="${SANITIZER_FILTER:-*Values*:*Odd*:*Strides*:*Backward*}" >"$out/$tool-$test.log" 2>&1
+      --gtest_filter="${SANITIZER_FILTER:-${line#*:}}" >"$log" 2>&1
     code=$?
-    printf '%-12s %-24s %s\n' $tool "$test" "$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$out/$tool-$test.log" | tail -1) (exit $code)"
-    [ $code = 9 ] && bad=1
+    grep -q '\[==========\] 0 tests' "$log" && code='no test of that name'
+    said=$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -1)
+    if [ "$code" = 9 ] && [[ " $KNOWN " = *" $tool:$test "* ]]; then said="known reports: $said"
+    elif [ "$code" != 0 ]; then bad=1 said="FAILED ($code): $said"; fi
+    printf '%-12s %-34s %s\n' $tool "$test" "$said"
   done
 done
 
-step "tensors of more than 2^31 elements"
-python3 tools/gpu_large.py "$build/baracuda/libbaracuda.so" || bad=1
+if python3 -c 'import torch; torch.zeros(1, device="cuda")' 2>"$out/torch.log"; then
+  step "tensors of more than 2^31 elements"
+  python3 tools/gpu_large.py "$build/baracuda/libbaracuda.so" || bad=1
 
-step "times"
-python3 tools/gpu_bench.py "$build/baracuda/libbaracuda.so" --out "$out" || bad=1
+  step "times"
+  python3 tools/gpu_bench.py "$build/baracuda/libbaracuda.so" --out "$out" || bad=1
+
+  if [ -z "$FAMILIES" ]; then
+    step "what a run costs the host"
+    python3 tools/gpu_launch_bench.py "$build/bench/launch_bench" --out "$out" || bad=1
+  fi
+else
+  left_out=", without large tensors, times and training: $(tail -1 "$out/torch.log")"
+fi
 
 if [ -z "$FAMILIES" ]; then
   step "the command line on the card"
   python3 cli/device_test.py "$build/cli/baracuda" data/emma.txt || bad=1
 
-  step "a training step beside torch"
-  python3 tools/gpu_train_bench.py "$build/cli/baracuda" data/emma.txt --out "$out" || bad=1
+  [ -n "$left_out" ] || { step "a training step beside torch"; python3 tools/gpu_train_bench.py "$build/cli/baracuda" data/emma.txt --out "$out" || bad=1; }
 fi
-printf '\n%s in %d s\n' "$([ $bad = 0 ] && echo 'all steps passed' || echo 'SOMETHING FAILED')" $((SECONDS - start))
+printf '\n%s in %d s%s\n' "$([ $bad = 0 ] && echo 'all steps passed' || echo 'SOMETHING FAILED')" $((SECONDS - start)) "$left_out"
 exit $bad
