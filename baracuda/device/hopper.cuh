@@ -10,6 +10,9 @@
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace hopper {
+#if !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#pragma nv_diag_suppress 177  // declared but never referenced: for other architectures these units' kernels are empty
+#endif
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 // c (+)= a b, 64 rows by 8 per sum: a from shared memory or, in fragments, from registers. kAcross: rows of the tile are what the product

@@ -20,7 +20,7 @@ template <int kColumns> struct Config {  // columns of a product, of rows in sha
   static constexpr int kWidth = (kColumns + 63) / 64 * 64;
   static constexpr int kGroups = kWidth == 64 ? 3 : 2, kRows = 64 * kGroups, kWorkers = 128 * kGroups, kThreads = kWorkers + 128;
   static constexpr int kKeys = kWidth <= 128 ? 128 : kWidth == 192 ? 96 : 80;
-  [[maybe_unused]] static constexpr int kGiven = kGroups == 3 ? 32 : 40, kTaken = kGroups == 3 ? 160 : 232;  // registers of a thread: of the copying one, of workers
+  static constexpr int kGiven = kGroups == 3 ? 32 : 40, kTaken = kGroups == 3 ? 160 : 232;  // registers of a thread: of the copying one, of workers
   static constexpr int kQueries = kWidth <= 128 ? 2 : 1;                // blocks of queries in shared memory
   static constexpr size_t kBytes = size_t(kQueries * kRows + 4 * kKeys) * kWidth * 2 + 1024;
 };
