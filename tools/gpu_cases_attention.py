@@ -44,8 +44,6 @@ def sdpa_case(b, h, hk, sq, sk, d, causal, backward, repeats=100):
         sums = torch.float64 if dtype == torch.float64 else torch.float32
         c = dict(fields=fields, repeats=repeats, tolerance={torch.float32: 4e-6, torch.float64: 1e-14}.get(dtype))
         c = {name: value for name, value in c.items() if value is not None}
-        if sq < 16:  # decoding
-            c["bytes"] = k.nbytes + v.nbytes
         sdpa = torch.nn.functional.scaled_dot_product_attention
         backends = dict(cudnn=SDPBackend.CUDNN_ATTENTION, flash=SDPBackend.FLASH_ATTENTION) if dtype in (torch.bfloat16, torch.float16) else dict(efficient=SDPBackend.EFFICIENT_ATTENTION)
         if dtype == torch.float64 or sq != sk:  # torch's causal mask begins at the first key
@@ -85,8 +83,46 @@ for _dtype, *_shape in ((torch.bfloat16, 2, 16, 16, 4096, 4096, 128, True), (tor
 for _d, _s, _causal in ((64, 8192, True), (64, 8192, False), (128, 2048, True), (128, 8192, True), (128, 8192, False), (128, 16384, True), (256, 8192, True), (256, 8192, False)):
     for _backward in (False, True):  # 16384 tokens, 2048 wide
         add((torch.bfloat16,), 16384 // _s, 2048 // _d, 2048 // _d, _s, _s, _d, _causal, _backward, repeats=100 if _d < 256 else 10)
-for _shape in ((8, 32, 8, 1, 16384, 128, True, False), (1, 32, 8, 1, 131072, 128, True, False)):
-    add((torch.bfloat16,), *_shape)
+
+
+def decoding_reference(q, k, v, causal):
+    """y and lse in f64, an item at a time."""
+    b, h, sq, d = q.shape
+    hk, sk = k.shape[1:3]
+    y, lse = [], []
+    for i in range(b):
+        s = (q[i].double().reshape(hk, -1, d) @ k[i].double().transpose(1, 2) * d ** -0.5).view(h, sq, sk)
+        if causal:
+            s = s.masked_fill(torch.ones(sq, sk, dtype=torch.bool, device=DEVICE).triu(1 + sk - sq), -float("inf"))
+        lse.append(s.logsumexp(-1))
+        y.append((torch.exp(s - lse[-1][..., None]).view(hk, -1, sk) @ v[i].double()).view(h, sq, -1))
+    return torch.stack(y), torch.stack(lse)
+
+
+def decoding_case(b, h, hk, sq, sk, d):
+    """Few queries over long caches; beside torch where its mask, which begins at the first key, hides nothing either."""
+    def make(dtype):
+        q, k, v = normal(b, h, sq, d, dtype=dtype), normal(b, hk, sk, d, dtype=dtype), normal(b, hk, sk, d, dtype=dtype)
+        y, lse = decoding_reference(q, k, v, sq > 1)
+        def theirs(backend):
+            def run():
+                with sdpa_kernel(backend):
+                    torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=h != hk)
+            return run
+        others = dict(cudnn=SDPBackend.CUDNN_ATTENTION, flash=SDPBackend.FLASH_ATTENTION) if sq == 1 else {}
+        return dict(op="flash_sdpa", fields=dict(dtype=dtype, batch=b, heads=h, kv_heads=hk, q_len=sq, k_len=sk, head_dim=d, causal=True),
+                    args=dict(q=q, k=k, v=v, y=torch.empty_like(q), lse=torch.empty(b, h, sq, dtype=torch.float32, device=DEVICE)),
+                    out=dict(y=y, lse=lse), bytes=k.nbytes + v.nbytes, torch=None, others={name: theirs(e) for name, e in others.items()})
+    return make
+
+
+for _dtype, *_shape in ((torch.bfloat16, 8, 32, 8, 1, 16384, 128), (torch.bfloat16, 1, 32, 8, 1, 131072, 128), (torch.bfloat16, 1, 32, 8, 1, 16384, 128),
+                        (torch.bfloat16, 1, 32, 8, 1, 1024, 128), (torch.bfloat16, 64, 32, 8, 1, 4096, 128), (torch.bfloat16, 256, 32, 8, 1, 1024, 128),
+                        (torch.bfloat16, 8, 32, 32, 1, 8192, 128), (torch.float16, 8, 64, 8, 1, 16384, 128), (torch.bfloat16, 8, 32, 8, 4, 16384, 128),
+                        (torch.bfloat16, 8, 32, 8, 16, 16384, 128), (torch.bfloat16, 8, 64, 8, 16, 16384, 128), (torch.bfloat16, 8, 32, 8, 1, 16384, 64),
+                        (torch.bfloat16, 8, 32, 8, 1, 16384, 96), (torch.bfloat16, 8, 16, 8, 1, 16384, 192), (torch.float16, 8, 16, 8, 1, 16384, 256),
+                        (torch.bfloat16, 8, 16, 8, 16, 8192, 256)):
+    case("attention", f"decode {name_of(*_shape, True, False)}", (_dtype,))(decoding_case(*_shape))
 
 
 def far_rows(backward):

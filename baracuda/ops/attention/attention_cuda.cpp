@@ -1,5 +1,6 @@
 #include "baracuda/ops/attention/attention_cuda.hpp"
 #include <algorithm>
+#include <bit>
 #include "baracuda/device/code.hpp"
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
@@ -28,7 +29,7 @@ bool joined(const SdpaDescriptor& d) { return d.q_len < kSdpaPanel && d.heads > 
 Status run_exact(const Launch<FlashSdpa>& l) {
   const SdpaDescriptor& d = l.desc;
   SdpaCuda p = problem_of(d, l.args);
-  p.joined = joined(d), p.splits = 1;
+  p.joined = joined(d);
   return device::queue(l.stream, "flash_sdpa.cuda.exact", [&] { return sdpa_cuda_forward.exact[d.dtype](p, l.stream.handle); });
 }
 
@@ -40,19 +41,30 @@ std::string refuse_mma(const SdpaDescriptor& d, const PlanPreference&) {
   const double blocks = double(d.batch) * double(d.heads) * (double(d.q_len) / double(kSdpaMmaRows) + 1);
   return blocks < 0x1p30 ? "" : "for fewer than 2^30 blocks of queries";
 }
-// Parts of the keys, by the lengths alone, so that a row's bits do not depend on the batch.
-int64_t splits(const SdpaDescriptor& d) { return d.q_len < kSdpaPanel && d.k_len >= 2 * kSdpaSplit ? blocks(d.k_len, kSdpaSplit) : 1; }
+Status run_mma(const Launch<FlashSdpa>& l) {
+  const SdpaCuda p = problem_of(l.desc, l.args);
+  return device::queue(l.stream, "flash_sdpa.cuda.mma", [&] { return sdpa_cuda_mma.forward[l.desc.dtype](p, l.stream.handle); });
+}
+
+// Keys of a part: a 32nd of them, within limits; by k_len alone, so that a row's bits do not depend on the batch.
+int64_t part_of(const SdpaDescriptor& d) { return std::clamp<int64_t>(int64_t(std::bit_ceil(uint64_t(blocks(d.k_len, 32)))), 128, 1024); }
+int64_t splits(const SdpaDescriptor& d) { return std::max<int64_t>(1, blocks(d.k_len, part_of(d))); }
+std::string refuse_decode(const SdpaDescriptor& d, const PlanPreference& p) {
+  if (d.q_len >= kSdpaPanel) return text("for fewer than ", kSdpaPanel, " queries");
+  const double rows = double(d.q_len) * double(d.heads / d.hk()), blocks = double(d.batch) * double(d.hk()) * double(splits(d)) * (rows / 16 + 1);
+  return std::max(rows, blocks) < 0x1p30 ? refuse_mma(d, p) : "for fewer than 2^30 blocks of keys";
+}
 void* carve_parts(const SdpaDescriptor& d, Carver& c) {
   const int64_t n = splits(d);
   return n > 1 ? c.take_bytes("parts of the keys", d.batch * d.heads * d.q_len * n, uint64_t(4 * (2 + d.dv()))) : nullptr;
 }
-void carve_mma(const SdpaDescriptor& d, const void*, Carver& c) { carve_parts(d, c); }
-Status run_mma(const Launch<FlashSdpa>& l) {
+void carve_decode(const SdpaDescriptor& d, const void*, Carver& c) { carve_parts(d, c); }
+Status run_decode(const Launch<FlashSdpa>& l) {
   const SdpaDescriptor& d = l.desc;
   Carver c = l.carver();
   SdpaCuda p = problem_of(d, l.args);
-  p.joined = joined(d), p.splits = splits(d), p.partial = carve_parts(d, c);
-  return device::queue(l.stream, "flash_sdpa.cuda.mma", [&] { return sdpa_cuda_mma.forward[d.dtype](p, l.stream.handle); });
+  p.splits = splits(d), p.part = part_of(d), p.partial = carve_parts(d, c);
+  return device::queue(l.stream, "flash_sdpa.cuda.decode", [&] { return sdpa_cuda_decode.forward[d.dtype](p, l.stream.handle); });
 }
 
 // Instructions of this one architecture: a newer device has others, and code for 9.0 that is not sm_90a has none of them.
@@ -75,7 +87,7 @@ std::string refuse_backward_sm90(const SdpaDescriptor& d, const PlanPreference& 
 }
 Status run_sm90(const Launch<FlashSdpa>& l) {
   SdpaCuda p = problem_of(l.desc, l.args);
-  p.splits = 1, p.multiprocessors = device::facts(l.stream.device.index).multiprocessors;
+  p.multiprocessors = device::facts(l.stream.device.index).multiprocessors;
   return device::queue(l.stream, "flash_sdpa.cuda.wgmma", [&] { return sdpa_cuda_sm90.forward[l.desc.dtype](p, l.stream.handle); });
 }
 
@@ -150,8 +162,10 @@ template <> std::span<const Kernel<FlashSdpa>> cuda_kernels<FlashSdpa>() {
   static constexpr Kernel<FlashSdpa> list[] = {
       {.name = "flash_sdpa.cuda.wgmma", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_sm90),
        .guarantee = attention::mma_guarantee, .refuse = attention::refuse_sm90, .prepare = attention::only_sm90},
+      {.name = "flash_sdpa.cuda.decode", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_decode),
+       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_decode, .carve = attention::carve_decode},
       {.name = "flash_sdpa.cuda.mma", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_mma),
-       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_mma, .carve = attention::carve_mma},
+       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_mma},
       {.name = "flash_sdpa.cuda.exact", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(Floating{}, attention::run_exact),
        .guarantee = attention::exact_guarantee}};
   return list;

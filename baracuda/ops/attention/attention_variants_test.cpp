@@ -301,6 +301,46 @@ TEST(AttentionDecode, LongCache) {  // keys in parts on CUDA
   }
 }
 
+TEST(AttentionDecode, RowsAndWidths) {  // query rows of a key head within one tile, in several, in several blocks
+  for (DType t : {DType::f16, DType::bf16}) {
+    SdpaDescriptor shapes[] = {{.heads = 8, .kv_heads = 1, .k_len = 700, .head_dim = 128},
+                               {.batch = 2, .heads = 16, .kv_heads = 2, .q_len = 3, .k_len = 900, .head_dim = 128, .causal = true},
+                               {.heads = 16, .kv_heads = 2, .q_len = 9, .k_len = 1500, .head_dim = 64, .causal = true, .window_left = 300},
+                               {.heads = 4, .kv_heads = 2, .q_len = 5, .k_len = 600, .head_dim = 256, .head_dim_v = 200, .causal = true},
+                               {.heads = 8, .kv_heads = 2, .q_len = 7, .k_len = 500, .head_dim = 200, .head_dim_v = 256, .align = CausalAlign::top_left, .window_right = 90},
+                               {.heads = 6, .kv_heads = 1, .q_len = 6, .k_len = 400, .head_dim = 96, .causal = true, .softcap = 3, .alibi = true},
+                               {.heads = 3, .kv_heads = 3, .q_len = 31, .k_len = 333, .head_dim = 81, .head_dim_v = 83, .causal = true},
+                               {.heads = 2, .kv_heads = 2, .q_len = 2, .k_len = 150, .head_dim = 192, .softcap = 5, .bias_shape = {1, 2, 1, 150}},
+                               {.heads = 2, .kv_heads = 1, .q_len = 4, .k_len = 130, .head_dim = 32, .scale = -0.5}};
+    int seed = 75;
+    for (SdpaDescriptor& d : shapes) {
+      d.dtype = t;
+      check_sdpa(Sdpa(d, seed++));
+    }
+  }
+}
+TEST(AttentionDecode, HiddenValuesNeverMatter) {  // the last keys are seen by the last queries alone
+  for (DType t : kDTypesHere)
+    for (int64_t heads : {1, 9}) {
+      SdpaDescriptor d{.dtype = t, .heads = heads, .kv_heads = 1, .q_len = 5, .k_len = 300, .head_dim = 24, .causal = true};
+      Sdpa clean(d, 85), dirty(d, 85);
+      for (int64_t e = 0; e < 24; ++e) dirty.k.set(298 * 24 + e, NAN), dirty.v.set(298 * 24 + e, e % 2 ? INFINITY : NAN);  // key 298: of queries 3 and 4
+      ASSERT_OK(clean.forward());
+      ASSERT_OK(dirty.forward());
+      for (int64_t i = 0; i < heads * 5 * 24; ++i) {
+        if (i / 24 % 5 >= 3) EXPECT_TRUE(std::isnan(dirty.y.at(i)));
+        else EXPECT_EQ(dirty.y.at(i), clean.y.at(i)) << name(t) << " " << i;
+      }
+      Sdpa value(d, 85);
+      value.v.set(297 * 24 + 7, INFINITY);
+      ASSERT_OK(value.forward());
+      for (int64_t i = 0; i < heads * 5 * 24; ++i) {
+        if (i / 24 % 5 >= 2 && i % 24 == 7) EXPECT_FALSE(std::isfinite(value.y.at(i)));
+        else EXPECT_EQ(value.y.at(i), clean.y.at(i)) << name(t) << " " << i;
+      }
+    }
+}
+
 // Every row of the device, not only the first that accepts.
 TEST(AttentionRows, EachOne) {
   std::vector<SdpaDescriptor> shapes;

@@ -1,0 +1,288 @@
+// Forward for few queries over many keys (decoding), f16 and bf16: y = softmax(scale q k^T, masked) v by mma.sync (attention_mma.cuh), as
+// Flash-Decoding splits it (Dao, Haziza, Massa, Sizov, 2023). The queries of all heads that share keys go together, so that keys are read once.
+//   decode kernel   a block has a part of a key head's keys; each of its teams of one or two warps goes through tiles of its own, the next one coming in
+//                   while one is worked on, without waiting for the other teams; their m, l and y are joined in shared memory, in order
+//   join kernel     joins the parts of a row in order: y = sum exp(m_i - m) y_i / sum exp(m_i - m) l_i
+// Which keys make a part and which team has a tile follows from the key and k_len alone. Floor: k and v once, at the bandwidth of memory.
+#include "baracuda/ops/attention/attention_mma.cuh"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+using namespace attention;
+
+// kSides: warps of a team, each with rows of its own.
+template <int kWidth, bool kGeneral, int kSides> struct Config {
+  static constexpr int kTiles = kSides > 1 && kWidth <= 128 ? 2 : 1, kRows = 16 * kTiles * kSides;
+  static constexpr int kTeams = kWidth <= 128 ? 4 / kSides : 2, kThreads = 32 * kSides * kTeams, kBlocks = kSides == 1 && !kGeneral ? 3 : 2;
+  static constexpr int kKeys = kSides * (kWidth <= 64 ? 32 : 16) / (kWidth <= 128 ? 1 : kSides);
+  static constexpr uint32_t kTileBytes = kKeys * kWidth * 2;
+  static constexpr size_t kStageBytes = size_t(kTeams) * 4 * kTileBytes + size_t(kRows) * kWidth * 2, kSumBytes = size_t(kTeams) * kRows * kWidth * 4;
+  static constexpr size_t kBytes = kStageBytes > kSumBytes ? kStageBytes : kSumBytes;
+};
+// A block for each: parts of the keys, of the rows of a key head (its queries, head after head), key heads, items.
+struct Work {
+  SdpaCuda p;
+  int64_t parts;
+  bool q_chunks, k_chunks, v_chunks;
+  int64_t rows() const { return p.batch * p.heads * p.q_len; }
+};
+// What a block works on. Read anew where it is needed: nothing of it stays in registers across the loop over keys.
+struct Place {
+  SdpaSequence s;
+  int64_t kv_head, head0, split;
+  int row0, n;
+  __device__ int64_t head_of(int r) const { return head0 + (row0 + r) / int(s.q_len); }
+  __device__ int query_of(int r) const { return (row0 + r) % int(s.q_len); }
+};
+__device__ __forceinline__ Place place_of(const Work& work, int block_rows) {
+  unsigned block;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+  const SdpaCuda& p = work.p;
+  Place place;
+  int64_t item = block;
+  place.row0 = int(item % work.parts) * block_rows, item /= work.parts;
+  place.split = item % p.splits, item /= p.splits;
+  place.kv_head = item % p.kv_heads, place.head0 = place.kv_head * p.group;
+  place.s = sequence_of(p, item / p.kv_heads);
+  place.n = int(least(block_rows, place.s.q_len * p.group - place.row0));
+  return place;
+}
+// m, l of each part of a row, and behind them all y.
+__device__ __forceinline__ float2* part_sums(const Work& work, int64_t row) { return static_cast<float2*>(work.p.partial) + row * work.p.splits; }
+__device__ __forceinline__ float* part_rows(const Work& work, int64_t row) {
+  const SdpaCuda& p = work.p;
+  return static_cast<float*>(p.partial) + (2 * p.batch * p.heads * p.q_len + row * p.head_dim_v) * p.splits;
+}
+
+template <int kSides> __device__ __forceinline__ void team_sync() {
+  if constexpr (kSides == 1) __syncwarp();
+  else asm volatile("bar.sync %0, %1;" ::"r"(int(threadIdx.y) + 1), "n"(32 * kSides) : "memory");
+}
+template <int kSides> __device__ __forceinline__ bool team_any(bool mine) {
+  if constexpr (kSides == 1) return __any_sync(kAllLanes, mine);
+  int any;
+  asm volatile("{ .reg .pred p, q; setp.ne.b32 p, %3, 0; bar.red.or.pred q, %1, %2, p; selp.b32 %0, 1, 0, q; }" : "=r"(any) : "r"(int(threadIdx.y) + 1), "n"(32 * kSides), "r"(int(mine)) : "memory");
+  return any != 0;
+}
+
+template <class T, int kWidth, bool kGeneral, int kSides>
+__global__ void __launch_bounds__(Config<kWidth, kGeneral, kSides>::kThreads, Config<kWidth, kGeneral, kSides>::kBlocks) decode_kernel(const __grid_constant__ Work work) {
+  using C = Config<kWidth, kGeneral, kSides>;
+  using Tile = MmaTile<T, kWidth, 32 * kSides>;
+  using V = Pack<float, 1>;
+  constexpr int kTiles = C::kTiles, kKeys = C::kKeys, kTeams = C::kTeams, kLines = 2 * kTiles, kTurn = kTeams * kKeys;  // lines: rows that a thread has sums of
+  const SdpaCuda& p = work.p;
+  extern __shared__ __align__(128) char memory[];
+  __shared__ float2 team_sums[kTeams][C::kRows];
+  const int team = int(threadIdx.y), t = int(threadIdx.x) % 4, first = int(threadIdx.x) / 32 * 16 * kTiles;
+  const uint32_t q = shared_address(memory), stages = q + C::kRows * kWidth * 2 + uint32_t(team) * 4 * C::kTileBytes;
+  const int d = int(p.head_dim), dv = int(p.head_dim_v);
+  const T *keys, *values;
+  int lo, hi, all_from, all_to, k_len, rows;  // keys of the part that some query, that all queries see
+  {
+    const Place place = place_of(work, C::kRows);
+    const SdpaSequence& s = place.s;
+    if (place.n <= 0) return;
+    const Mask mask = mask_of(p, s);
+    const KeyRange top = mask.of(0), bottom = mask.of(s.q_len - 1);
+    all_from = int(bottom.lo), all_to = int(top.hi), lo = int(most(top.lo, place.split * p.part)), hi = int(least(bottom.hi, (place.split + 1) * p.part));
+    k_len = int(s.k_len), rows = place.n;
+    keys = row_at<const T>(p.k, s, place.kv_head, s.k_start), values = row_at<const T>(p.v, s, place.kv_head, s.k_start);
+    if (team == 0)
+      Tile::template copy<C::kRows>(q, place.n, d, work.q_chunks, [&](int r) { return row_at<const T>(p.q, s, place.head_of(r), s.q_start + place.query_of(r)); });
+  }
+  const auto stage = [&](int key) { return stages + uint32_t(key / kTurn % 2) * 2 * C::kTileBytes; };
+  const auto copy = [&](int key) {
+    Tile::template copy<kKeys>(stage(key), keys + key * p.k.row, p.k.row, k_len - key, d, work.k_chunks);
+    Tile::template copy<kKeys>(stage(key) + C::kTileBytes, values + key * p.v.row, p.v.row, k_len - key, dv, work.v_chunks);
+  };
+  int key = lo / kKeys * kKeys;
+  key += ((team - key / kKeys) & (kTeams - 1)) * kKeys;
+  if (key < hi) copy(key);
+  commit_copies();
+
+  float y[kTiles][kWidth / 8][4] = {}, m[kLines], l[kLines];
+#pragma unroll
+  for (int i = 0; i < kLines; ++i) m[i] = float(-kInf), l[i] = 0;
+  const V unit = V(kGeneral ? kExpUnit<V> : p.scale * kExpUnit<V>);
+  const auto line_row = [&](int i) {  // of the block; anew each time
+    int thread = int(threadIdx.x);
+    asm volatile("" : "+r"(thread));
+    return thread / 32 * 16 * kTiles + 16 * (i / 2) + 8 * (i % 2) + thread % 32 / 4;
+  };
+  wait_copies<0>();
+  __syncthreads();
+
+#pragma unroll 1
+  for (; key < hi; key += kTurn) {
+    wait_copies<0>();
+    team_sync<kSides>();
+    if (key + kTurn < hi) copy(key + kTurn);
+    commit_copies();
+    const uint32_t k = stage(key), v = k + C::kTileBytes;
+    const bool masked = (kGeneral && p.bias) || key < all_from || key + kKeys > all_to;
+    // Where some queries do not see what others see, a weight of 0 must not meet NaN or infinities in v.
+    const bool bad = masked && team_any<kSides>(Tile::template any_nonfinite<kKeys>(v));
+    if (bad) {
+      Tile::template clean<kKeys>(v);
+      team_sync<kSides>();
+    }
+    if (first >= rows) continue;
+    float x[kTiles][kKeys / 8][4];
+    scores<Tile, T, kWidth, kTiles, kKeys>(x, q, first, k, d);
+    uint32_t seen[kLines];  // bit e: the line's e-th score counts
+    if (kGeneral || masked) {
+      const Place place = place_of(work, C::kRows);
+      const Mask mask = mask_of(p, place.s);
+#pragma unroll
+      for (int i = 0; i < kLines; ++i) {
+        const int r = line_row(i);
+        Row<float> row{0, 0, 0, 0, nullptr};
+        if (r < place.n) {
+          if constexpr (kGeneral) make_row<T>(row, p, place.s, mask, place.head_of(r), place.query_of(r));
+          else {
+            const KeyRange range = mask.of(place.query_of(r));
+            row.lo = range.lo, row.hi = range.hi;
+          }
+        }
+        const int begin = int(row.lo) - key, end = int(row.hi) - key;
+        if constexpr (kGeneral)
+#pragma unroll
+          for (int e = 0; e < kKeys / 4; ++e) {
+            float& score = x[i / 2][e / 2][2 * (i % 2) + e % 2];
+            const int at = e / 2 * 8 + 2 * t + e % 2;
+            V slope;
+            if (at >= begin && at < end) score = scored<T>(p, row, key + at, V::of(score), slope).v;
+          }
+        seen[i] = hide<kTiles, kKeys>(x, i, begin, end);
+      }
+    }
+    float shrink[kLines];
+    uint32_t weights[kTiles][kKeys / 8][2];
+    if (soften<T, kTiles, kKeys>(x, m, l, shrink, weights, unit)) scale_rows(y, shrink);
+    if (bad) add_nonfinite<T, kWidth, kTiles>(y, seen, values + key * p.v.row, p.v.row, k_len - key < kKeys ? k_len - key : kKeys, 0, dv);
+    weighted<Tile, T, kWidth, kTiles, kKeys>(y, weights, v, 0, dv);
+  }
+
+#pragma unroll
+  for (int i = 0; i < kLines; ++i) {
+    l[i] = row_sum(l[i]);
+    if (t == 0) team_sums[team][line_row(i)] = {m[i], l[i]};
+  }
+  __syncthreads();  // and all are done with the tiles
+  float* const sums = reinterpret_cast<float*>(memory);  // [team][row][column]
+  const auto join = [&](int r, float& most_of, float& sum) {  // of all teams, in order
+    most_of = float(-kInf), sum = 0;
+#pragma unroll
+    for (int j = 0; j < kTeams; ++j) most_of = fmaxf(most_of, team_sums[j][r].x);
+    const V safe = V::of(most_of == float(-kInf) ? 0 : most_of);
+#pragma unroll
+    for (int j = 0; j < kTeams; ++j) sum = fma(exp_weight<4>((V::of(team_sums[j][r].x) - safe) * unit), V::of(team_sums[j][r].y), V::of(sum)).v;
+  };
+#pragma unroll
+  for (int i = 0; i < kLines; ++i) {
+    const int r = line_row(i);
+    if (r >= rows) continue;
+    float most_of, sum;
+    join(r, most_of, sum);
+    const float weight = exp_weight<4>((V::of(m[i]) - V::of(most_of == float(-kInf) ? 0 : most_of)) * unit).v;
+#pragma unroll
+    for (int j = 0; j < kWidth / 8; ++j)
+      *reinterpret_cast<float2*>(sums + (team * C::kRows + r) * kWidth + 8 * j + 2 * t) = {y[i / 2][j][2 * (i % 2)] * weight, y[i / 2][j][2 * (i % 2) + 1] * weight};
+  }
+  __syncthreads();
+  const Place place = place_of(work, C::kRows);
+  const SdpaSequence& s = place.s;
+  for (int r = team; r < rows; r += kTeams) {
+    float most_of, sum;
+    join(r, most_of, sum);
+    const int64_t head = place.head_of(r), query = place.query_of(r), row = (s.b * p.heads + head) * p.q_len + query;
+    const float factor = p.splits > 1 ? 1 : sum == 0 ? 0 : 1 / sum;
+    float* const part = p.splits > 1 ? part_rows(work, row) + place.split * dv : nullptr;
+    T* const to = row_at<T>(p.y, s, head, s.q_start + query);
+    for (int c = int(threadIdx.x); c < dv; c += 32 * kSides) {
+      float value = 0;
+#pragma unroll
+      for (int j = 0; j < kTeams; ++j) value += sums[(j * C::kRows + r) * kWidth + c];
+      if (part) part[c] = value;
+      else store<T, 1>(to + c, V::of(value * factor));
+    }
+    if (threadIdx.x != 0) continue;
+    if (part) part_sums(work, row)[place.split] = {most_of, sum};
+    else if (p.lse.p) *row_at<float>(p.lse, s, head, s.q_start + query) = lse_from(p, kGeneral, most_of, sum);
+  }
+}
+
+// A block a row: its warps take parts in turn, and their sums are added in order.
+constexpr int kJoinWarps = 4;
+template <class T> __global__ void __launch_bounds__(32 * kJoinWarps) join_kernel(const __grid_constant__ Work work) {
+  using V = Pack<float, 1>;
+  const SdpaCuda& p = work.p;
+  __shared__ float warp_rows[kJoinWarps][256], warp_sums[kJoinWarps];
+  const int lane = int(threadIdx.x), warp = int(threadIdx.y), dv = int(p.head_dim_v), splits = int(p.splits);
+  const bool general = general_scores(p);
+  const V unit = V(general ? kExpUnit<V> : p.scale * kExpUnit<V>);
+  for (int64_t i = blockIdx.x; i < p.batch * p.heads * p.q_len; i += gridDim.x) {
+    const SdpaSequence s = sequence_of(p, i / p.q_len / p.heads);
+    const int64_t head = i / p.q_len % p.heads, query = i % p.q_len;
+    if (query >= s.q_len) continue;
+    const float2* const parts = part_sums(work, i);
+    const float* const rows = part_rows(work, i);
+    float top = float(-kInf), sum = 0, y[8] = {};
+    for (int j = lane; j < splits; j += 32) top = fmaxf(top, parts[j].x);
+#pragma unroll
+    for (int w = 16; w; w /= 2) top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, w));
+    const V safe = V::of(top == float(-kInf) ? 0 : top);
+#pragma unroll 4
+    for (int j = warp; j < splits; j += kJoinWarps) {
+      const float2 part = parts[j];
+      const V weight = exp_weight<4>((V::of(part.x) - safe) * unit);
+      sum = fma(weight, V::of(part.y), V::of(sum)).v;
+#pragma unroll
+      for (int c = 0; c < 8; ++c)
+        if (32 * c + lane < dv) y[c] = fma(weight, V::of(rows[j * dv + 32 * c + lane]), V::of(y[c])).v;
+    }
+    __syncthreads();  // the row before is done
+#pragma unroll
+    for (int c = 0; c < 8; ++c) warp_rows[warp][32 * c + lane] = y[c];
+    if (lane == 0) warp_sums[warp] = sum;
+    __syncthreads();
+    sum = 0;
+#pragma unroll
+    for (int w = 0; w < kJoinWarps; ++w) sum += warp_sums[w];
+    const float inverse = sum == 0 ? 0 : 1 / sum;
+    T* const to = row_at<T>(p.y, s, head, s.q_start + query);
+    for (int c = 32 * warp + lane; c < dv; c += 32 * kJoinWarps) {
+      float value = 0;
+#pragma unroll
+      for (int w = 0; w < kJoinWarps; ++w) value += warp_rows[w][c];
+      store<T, 1>(to + c, V::of(value * inverse));
+    }
+    if (lane == 0 && warp == 0 && p.lse.p) *row_at<float>(p.lse, s, head, s.q_start + query) = lse_from(p, general, top, sum);
+  }
+}
+
+template <class T, int kWidth, bool kGeneral, int kSides> int launch_as(Work work, void* stream) {
+  using C = Config<kWidth, kGeneral, kSides>;
+  work.parts = device::ceil_div(work.p.q_len * work.p.group, C::kRows);
+  const int64_t items = work.p.batch * work.p.kv_heads * work.p.splits * work.parts;
+  return items ? device::launch(decode_kernel<T, kWidth, kGeneral, kSides>, unsigned(items), dim3(32 * kSides, C::kTeams), C::kBytes, stream, work) : 0;
+}
+template <class T, int kWidth> struct Decode {
+  static int launch(const SdpaCuda& p, void* stream) {
+    const Work work{p, 0, in_chunks(p.q), in_chunks(p.k), in_chunks(p.v)};
+    const int error = general_scores(p)      ? launch_as<T, kWidth, true, 1>(work, stream)
+                      : p.q_len * p.group > 16 ? launch_as<T, kWidth, false, 2>(work, stream)
+                                               : launch_as<T, kWidth, false, 1>(work, stream);
+    if (error || p.splits == 1 || work.rows() == 0) return error;
+    return device::launch(join_kernel<T>, device::blocks_for(work.rows(), 1), dim3(32, kJoinWarps), 0, stream, work);
+  }
+};
+
+}  // namespace
+}  // namespace BARACUDA_ISA
+
+extern const SdpaCudaMma sdpa_cuda_decode = {attention::halves_by_width<Decode>()};
+
+}  // namespace baracuda
