@@ -28,14 +28,16 @@ struct Copier {
 };
 // `count` blocks of `block` elements, x_step and y_step apart; a block is dense on both sides.
 template <class T> void move(const Copier& copy, const T* x, int64_t x_step, T* y, int64_t y_step, int64_t count, int64_t block) {
-  if (x_step == block && y_step == block) copy(y, x, size_t(count * block) * sizeof(T));
+  if (count * block == 1) *y = *x;
+  else if (x_step == block && y_step == block) copy(y, x, size_t(count * block) * sizeof(T));
   else if (block > 1) for (int64_t k = 0; k < count; ++k) copy(y + k * y_step, x + k * x_step, size_t(block) * sizeof(T));
   else if (y_step == 1 && x_step == 0) std::fill(y, y + count, *x);
   else if (y_step == 1 && x_step == -1) for (int64_t k = 0; k < count; ++k) y[k] = x[-k];
   else for (int64_t k = 0; k < count; ++k) y[k * y_step] = x[k * x_step];
 }
 template <class T> void fill(T value, T* y, int64_t y_step, int64_t count, int64_t block) {
-  if (y_step == block) std::fill(y, y + count * block, value);
+  if (count * block == 1) *y = value;
+  else if (y_step == block) std::fill(y, y + count * block, value);
   else for (int64_t k = 0; k < count; ++k) std::fill(y + k * y_step, y + k * y_step + block, value);
 }
 
@@ -46,24 +48,53 @@ struct OuterWalk {
   int rank;
   const int64_t* last = nullptr;  // where the indices of the last of them come from, if known
   int64_t o[kMaxRank] = {}, from[kMaxRank] = {};  // index of y, offset in x (or -1: filled)
+  int64_t x_before = 0, y_before = 0;             // of the axes before the last
+  bool taken_before = true;
   void set(int a, int64_t i) { o[a] = i, from[a] = last && a == rank - 1 ? last[i] : map.axis[a].run(i).from; }
+  void sum_before() {
+    x_before = y_before = 0, taken_before = true;
+    for (int a = 0; a < rank - 1; ++a) taken_before = taken_before && from[a] >= 0, x_before += from[a] * x.strides[a], y_before += o[a] * y.strides[a];
+  }
   void seek(int64_t row) {
     for (int a = rank - 1; a >= 0; --a) set(a, row % map.axis[a].m), row /= map.axis[a].m;
+    sum_before();
   }
   void next() {
     for (int a = rank - 1; a >= 0; --a) {
-      if (o[a] + 1 < map.axis[a].m) return set(a, o[a] + 1);
-      set(a, 0);
+      const bool more = o[a] + 1 < map.axis[a].m;
+      set(a, more ? o[a] + 1 : 0);
+      if (more && a == rank - 1) return;
+      if (more) break;
     }
+    sum_before();
   }
   bool at(int64_t& x_at, int64_t& y_at) const {  // false: the row is filled
-    bool taken = true;
-    x_at = y_at = 0;
-    for (int a = 0; a < rank; ++a) {
-      taken = taken && from[a] >= 0;
-      x_at += from[a] * x.strides[a], y_at += o[a] * y.strides[a];
+    const int a = rank - 1;
+    x_at = x_before + (a < 0 ? 0 : from[a] * x.strides[a]), y_at = y_before + (a < 0 ? 0 : o[a] * y.strides[a]);
+    return taken_before && (a < 0 || from[a] >= 0);
+  }
+};
+// The runs of a row, found once where they are few.
+template <class T> struct RowRuns {
+  static constexpr int kRuns = 8;
+  struct Part { int64_t to, from, x_step, length; bool filled; } part[kRuns];
+  int count = 0;
+  int64_t y_step = 1, block = 1;
+  T value = {};
+  void find(const AxisMap& map, int64_t x_step, int64_t step, int64_t elements, T filler) {
+    y_step = step, block = elements, value = filler;
+    for (int64_t o = 0; o < map.m;) {
+      if (count == kRuns) return void(count = 0);
+      const AxisMap::Run r = map.run(o);
+      const int64_t length = std::min(r.length, map.m - o);
+      part[count++] = {o * y_step, r.from * x_step, r.step * x_step, length, r.from < 0};
+      o += length;
     }
-    return taken;
+  }
+  [[gnu::noinline]] void put(const Copier& copy, const T* x, T* y) const {
+    for (int k = 0; k < count; ++k)
+      if (const Part p = part[k]; p.filled) fill(value, y + p.to, y_step, p.length, block);
+      else move(copy, x + p.from, p.x_step, y + p.to, y_step, p.length, block);
   }
 };
 template <class T> void gather_as(const IndexMap& map, const TensorView& x, const TensorView& y, T value, int threads) {
@@ -90,35 +121,28 @@ template <class T> void gather_as(const IndexMap& map, const TensorView& x, cons
   for (int64_t i = 0; short_last && i < map.axis[rank - 1].m; ++i) last_from[i] = map.axis[rank - 1].run(i).from;
   const Copier copy(y, x.data);
   const int64_t most = std::max<int64_t>(1, kPiece / block), pieces = (inner.m + most - 1) / most;
-  // The runs of a row, found once where they are few.
-  constexpr int kRuns = 8;
-  AxisMap::Run runs[kRuns];
-  int known = 0;
-  for (int64_t o = 0; pieces == 1 && o < inner.m; o += runs[known++].length) {
-    if (known == kRuns) {
-      known = 0;
-      break;
-    }
-    runs[known] = inner.run(o);
-    runs[known].length = std::min(runs[known].length, inner.m - o);
-  }
+  RowRuns<T> known;
+  if (pieces == 1) known.find(inner, x_step, y_step, block, value);
   parallel_for(rows * pieces, std::max<int64_t>(1, kPiece / (std::min(most, inner.m) * block)), threads, [&](int64_t begin, int64_t end, int) {
     OuterWalk walk{map, x, y, rank, short_last ? last_from : nullptr};
     walk.seek(begin / pieces);
     int64_t x_at, y_at;
     bool taken = walk.at(x_at, y_at);
-    for (int64_t i = begin; i < end; ++i) {
-      if (i > begin && i % pieces == 0) walk.next(), taken = walk.at(x_at, y_at);
+    for (int64_t i = begin, piece = begin % pieces; i < end; ++i, ++piece) {
+      if (piece == pieces) piece = 0, walk.next(), taken = walk.at(x_at, y_at);
       const T* from = x.as<T>() + x_at;
       T* to = y.as<T>() + y_at;
+      if (known.count > 0 && taken) {
+        known.put(copy, from, to);
+        continue;
+      }
       const auto put = [&](int64_t o, const AxisMap::Run& r, int64_t count) {
         if (r.from < 0) fill(value, to + o * y_step, y_step, count, block);
         else move(copy, from + r.from * x_step, r.step * x_step, to + o * y_step, y_step, count, block);
         return count;
       };
-      const int64_t last = std::min(inner.m, (i % pieces + 1) * most);
-      int64_t o = i % pieces * most;
-      if (taken) for (int k = 0; k < known; ++k) o += put(o, runs[k], runs[k].length);
+      const int64_t last = std::min(inner.m, (piece + 1) * most);
+      int64_t o = piece * most;
       while (o < last) {
         const AxisMap::Run r = taken ? inner.run(o) : AxisMap::Run{-1, 0, last - o};
         o += put(o, r, std::min(r.length, last - o));
@@ -140,8 +164,8 @@ void clip(const AxisMap::Run& r, int64_t low, int64_t high, int64_t& begin, int6
   }
   const int64_t near = r.step > 0 ? low - r.from : r.from - high + 1, far = r.step > 0 ? high - r.from : r.from - low + 1;
   const int64_t step = r.step > 0 ? r.step : -r.step;
-  if (near > 0) begin = ceil_div(near, step);
-  end = far <= 0 ? 0 : std::min(end, ceil_div(far, step));
+  if (near > 0) begin = step == 1 ? near : ceil_div(near, step);
+  end = far <= 0 ? 0 : std::min(end, step == 1 ? far : ceil_div(far, step));
 }
 template <class T> struct RowSum {
   const IndexMap& map;
@@ -149,24 +173,35 @@ template <class T> struct RowSum {
   int64_t i[kMaxRank] = {};  // outer indices of dx, and the indices of dy that take them
   AxisMap::Progression taken[kMaxRank][3] = {};
   int takers[kMaxRank] = {};
+  bool known = false;  // taken and takers
   double sum[kColumns];
 
-  void set(int a, int64_t index) { i[a] = index, takers[a] = map.axis[a].indices_of(index, taken[a]); }
   void seek(int64_t row) {
-    for (int a = map.rank - 2; a >= 0; --a) set(a, row % map.axis[a].n), row /= map.axis[a].n;
+    for (int a = map.rank - 2; a >= 0; --a) i[a] = row % map.axis[a].n, row /= map.axis[a].n;
+    known = false;
   }
   void next() {
+    known = false;
     for (int a = map.rank - 2; a >= 0; --a) {
-      if (i[a] + 1 < map.axis[a].n) return set(a, i[a] + 1);
-      set(a, 0);
+      if (++i[a] < map.axis[a].n) return;
+      i[a] = 0;
     }
   }
+  void look() {
+    for (int a = 0; !known && a < map.rank - 1; ++a) takers[a] = map.axis[a].indices_of(i[a], taken[a]);
+    known = true;
+  }
   // The one row of dy that falls on this one of dx, or null.
-  const T* only_row() const {
+  const T* only_row(const AxisMap::Singles* singles) {
     const T* at = dy.as<T>();
     for (int a = 0; a < map.rank - 1; ++a) {
-      if (takers[a] != 1 || taken[a][0].count != 1) return nullptr;
-      at += taken[a][0].first * dy.strides[a];
+      int64_t index = i[a] + singles[a].shift;
+      if (i[a] < singles[a].begin || i[a] >= singles[a].end) {
+        look();
+        if (takers[a] != 1 || taken[a][0].count != 1) return nullptr;
+        index = taken[a][0].first;
+      }
+      at += index * dy.strides[a];
     }
     return at;
   }
@@ -204,6 +239,7 @@ template <class T> struct RowSum {
   // Elements [low, high) of the row `to` of dx, at most kColumns.
   void make(T* to, int64_t stride, int64_t low, int64_t high, bool empty) {
     if (low >= high) return;
+    look();
     std::fill(sum, sum + (high - low), -0.0);
     if (!empty) add(0, dy.as<T>(), low, high);
     bool some = !empty;
@@ -224,21 +260,23 @@ template <class T> void sum_back_as(const IndexMap& map, const TensorView& dy, c
   if (rows * columns == 0) return;
   const bool empty = dy.numel() == 0;  // its other extents may be so large that a walk along them would not end
   const int64_t pieces = (columns + kColumns - 1) / kColumns, dy_stride = last < 0 ? 1 : dy.strides[last];
-  const AxisMap::Singles singles = last < 0 ? AxisMap::Singles{0, 0, 0} : map.axis[last].singles();
+  AxisMap::Singles singles[kMaxRank];
+  for (int a = 0; a < map.rank; ++a) singles[a] = map.axis[a].singles();
+  const AxisMap::Singles inner = last < 0 ? AxisMap::Singles{0, 0, 0} : singles[last];
   const Copier copy(dx, dy.data);
   parallel_for(rows * pieces, std::max<int64_t>(1, 4 * kColumns / columns), threads, [&](int64_t begin, int64_t end, int) {
     RowSum<T> s{map, dy};
     s.seek(begin / pieces);
-    for (int64_t u = begin; u < end; ++u) {
-      if (u > begin && u % pieces == 0) s.next();
+    for (int64_t u = begin, piece = begin % pieces; u < end; ++u, ++piece) {
+      if (piece == pieces) piece = 0, s.next();
       T* to = dx.as<T>();
       for (int a = 0; a < last; ++a) to += s.i[a] * dx.strides[a];
-      const int64_t low = u % pieces * kColumns, high = std::min(columns, low + kColumns);
+      const int64_t low = piece * kColumns, high = std::min(columns, low + kColumns);
       int64_t first = low, until = low;  // what is copied
-      const T* row = empty ? nullptr : s.only_row();
-      if (row) first = std::clamp(singles.begin, low, high), until = std::clamp(singles.end, first, high);
+      const T* row = empty ? nullptr : s.only_row(singles);
+      if (row) first = std::clamp(inner.begin, low, high), until = std::clamp(inner.end, first, high);
       if (first < until) {
-        const T* from = row + (first + singles.shift) * dy_stride;
+        const T* from = row + (first + inner.shift) * dy_stride;
         if (stride == 1 && dy_stride == 1) copy(to + first, from, size_t(until - first) * sizeof(T));
         else for (int64_t c = 0; c < until - first; ++c) to[(first + c) * stride] = from[c * dy_stride];
       }
