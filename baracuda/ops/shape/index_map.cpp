@@ -175,6 +175,7 @@ template <class T> struct RowSum {
   int takers[kMaxRank] = {};
   bool known = false;  // taken and takers
   double sum[kColumns];
+  RowSum(const IndexMap& m, const TensorView& g) : map(m), dy(g) {}  // an aggregate's sums would be zeroed
 
   void seek(int64_t row) {
     for (int a = map.rank - 2; a >= 0; --a) i[a] = row % map.axis[a].n, row /= map.axis[a].n;
@@ -264,8 +265,8 @@ template <class T> void sum_back_as(const IndexMap& map, const TensorView& dy, c
   for (int a = 0; a < map.rank; ++a) singles[a] = map.axis[a].singles();
   const AxisMap::Singles inner = last < 0 ? AxisMap::Singles{0, 0, 0} : singles[last];
   const Copier copy(dx, dy.data);
-  parallel_for(rows * pieces, std::max<int64_t>(1, 4 * kColumns / columns), threads, [&](int64_t begin, int64_t end, int) {
-    RowSum<T> s{map, dy};
+  parallel_for(rows * pieces, std::max<int64_t>(1, 16 * kColumns / columns), threads, [&](int64_t begin, int64_t end, int) {
+    RowSum<T> s(map, dy);
     s.seek(begin / pieces);
     for (int64_t u = begin, piece = begin % pieces; u < end; ++u, ++piece) {
       if (piece == pieces) piece = 0, s.next();
