@@ -118,6 +118,7 @@ def main():
                 mean, var = written["y"].double().mean().item(), written["y"].double().var().item()
                 worst = max(abs(mean - c["moments"][0]), abs(var - c["moments"][1]))
             limit = c.get("tolerance", 2e-3 if "moments" in c else 2 * EPS.get(dtype, 0) + 1e-6)
+            written = {k: t.reshape(1) if t.dim() == 0 else t for k, t in written.items()}  # whose bytes can be viewed
             first = {k: t.clone().view(torch.uint8) for k, t in written.items()}
             same = True
             for i in range(c.get("repeats", REPEATS)):
