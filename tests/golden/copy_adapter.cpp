@@ -8,6 +8,8 @@ namespace {
 using testing::run_plan;
 using testing::Tensor;
 
+constexpr std::string_view kViews = "a view that cannot be: views are the caller's strides, copy takes any";
+
 // Copies and casts to the dtype and strides that PyTorch chose for its result; the gradient is cast back.
 Status cast(Replay& r, std::string_view) {
   const Held* x = r.input();
@@ -22,6 +24,32 @@ Status cast(Replay& r, std::string_view) {
   if (!r.has_gradients()) return {};
   Tensor dx(x->dtype(), x->shape());
   BARACUDA_TRY(move(r.dy(), dx));
+  r.gradient(*x, dx);
+  return {};
+}
+
+// A view made dense, as torch's copying views are; the gradient goes back through the same view.
+Status copied_view(Replay& r, std::string_view op) {
+  if (r.refused_by_torch()) return r.decline(kViews);
+  const Held* x = r.input();
+  const Held& want = r.wanted();
+  const auto view = [&](const TensorView& v) {
+    TensorView to = v;
+    if (op == "t_copy") {
+      if (v.shape.rank == 2) std::swap(to.shape[0], to.shape[1]), std::swap(to.strides[0], to.strides[1]);
+    } else if (op != "alias_copy") {  // axes of one element more or less, or the elements of a dense tensor in another shape
+      to = TensorView::dense(v.data, v.dtype, want.shape());
+    }
+    return to;
+  };
+  if (op != "t_copy" && op != "alias_copy" && x->view().strides != x->shape().contiguous()) return {Code::invalid_problem, "golden: the input of a view is not dense"};
+  Held y(x->dtype(), want.shape(), want.view().strides);
+  BARACUDA_TRY(run_plan<Copy>({x->dtype(), want.shape()}, {.x = view(*x), .y = y}));
+  r.output(0, y);
+  r.judge.exact = true;
+  if (!r.has_gradients()) return {};
+  Tensor dx(x->dtype(), x->shape());
+  BARACUDA_TRY(run_plan<Copy>({x->dtype(), want.shape()}, {.x = r.dy(), .y = view(dx)}));
   r.gradient(*x, dx);
   return {};
 }
@@ -69,11 +97,13 @@ Status fill(Replay& r, std::string_view op) {
 }  // namespace
 
 Family copy_family() {
-  static const Entry entries[] = {{"positive", cast}, {"clone", cast}, {"contiguous", cast}, {"to", cast},         {"half", cast},
+  static const Entry entries[] = {{"positive", cast}, {"clone", cast}, {"real", cast}, {"conj_physical", cast}, {"alias_copy", copied_view}, {"t_copy", copied_view},
+                                  {"view_copy", copied_view}, {"squeeze_copy", copied_view}, {"unsqueeze_copy", copied_view}, {"contiguous", cast}, {"to", cast},         {"half", cast},
                                   {"bfloat16", cast}, {"float", cast}, {"double", cast},     {"fill", fill},       {"zero_", fill},
                                   {"zeros_like", fill}, {"ones_like", fill}, {"full_like", fill},     {"lax.device_put", cast}, {"lax.stop_gradient", cast}, {"lax.broadcast_in_dim", broadcast},
                                   {"lax.bitcast_convert_type", view_as}, {"bool", cast}, {"byte", cast}, {"char", cast}, {"short", cast}, {"int", cast}, {"long", cast}};
-  return {.adapters = entries};
+  static const Declined errors[] = {{"t_copy", {0}, kViews}, {"view_copy", {0, 1, 2, 3, 4, 5, 6, 7}, kViews}};
+  return {.adapters = entries, .declined_errors = errors};
 }
 
 }  // namespace baracuda::golden

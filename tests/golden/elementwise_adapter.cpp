@@ -9,6 +9,7 @@ using testing::run_plan;
 using testing::Tensor;
 
 constexpr std::string_view kComplex = "complex numbers: the references here are of real ones, complex_test judges them";
+constexpr std::string_view kOneValue = "the value is a tensor of more than rank 0: where broadcasts it";
 constexpr std::string_view kAway = "round half away from zero: round is half to even";
 enum Traits {
   kPlain = 0,
@@ -381,6 +382,12 @@ Status run_ternary(Replay& r, const TernaryDescriptor& d, const Held* a, const H
 Status ternary(Replay& r, std::string_view op) {
   const Held* x = r.input();
   if (!x) return r.decline(kNoTensor);
+  if (op == "masked_fill") {  // the value where the mask is true
+    const Held *mask = r.tensor(0, "mask"), *value = r.is_number(1, "value") ? &r.number_tensor(x->dtype(), number(*r.argument(1, "value"))) : r.tensor(1, "value");
+    if (!mask || !value) return r.decline(kNoTensor);
+    if (value->shape().rank > 0) return r.decline(kOneValue);
+    return run_ternary(r, {TernaryKind::where, x->dtype(), mask->shape(), value->shape(), x->shape()}, mask, value, x);
+  }
   if (op == "where") {  // its samples' input is the first choice
     const Held *condition = r.tensor(0, "condition"), *other = r.tensor(1, "other");
     if (!condition || !other) return r.decline(kNoTensor);
@@ -421,7 +428,7 @@ Family elementwise_family() {
       if (!u.op.starts_with("gelu ")) list.push_back({u.op, unary});
     list.push_back({"nn.functional.gelu", unary});
     for (const BinaryCall& b : kBinary) list.push_back({b.op, binary});
-    for (std::string_view op : {"where", "clamp", "lerp", "addcmul", "addcdiv", "lax.clamp"}) list.push_back({op, ternary});
+    for (std::string_view op : {"where", "masked_fill", "clamp", "lerp", "addcmul", "addcdiv", "lax.clamp"}) list.push_back({op, ternary});
     return list;
   }();
   static const std::vector<Declined> declined = [] {
@@ -450,6 +457,9 @@ Family elementwise_family() {
     decline({0}, kNoTensor, {"special.xlog1py"});
     decline({0, 1}, kNumber, {"ldexp"});
     decline({2}, kNoTensor, {"ldexp"});
+    decline({0}, kOneValue, {"masked_fill"});
+    decline({1}, kNoTensor, {"masked_fill"});
+    decline({2}, kMixed, {"masked_fill"});
     return list;
   }();
   return {.adapters = entries, .declined = declined, .declined_errors = errors};

@@ -132,7 +132,7 @@ std::unique_ptr<Held> Samples::load(const Json& j) const {
   if (j.contains("tensor")) {  // an error sample: values stand in the text, and large tensors have none
     const Json& t = j["tensor"];
     auto held = std::make_unique<Held>(dtype_named(t["dtype"]), dims<Shape>(t["shape"]), dims<Strides>(t["strides"]));
-    Values values(size_t(std::max<int64_t>(held->shape().numel(), 0)), 0.0);
+    Values values(size_t(std::max<int64_t>(held->shape().numel(), 0)) * size_t(numbers_of(held->dtype())), 0.0);
     if (t.contains("values") && t["values"].is_array())
       for (size_t i = 0; i < values.size(); ++i) values[i] = number(t["values"].at(i));
     held->set(values);

@@ -73,6 +73,12 @@ class Replay {
     const Json* j = argument(position, keyword);
     return j ? j->get<T>() : otherwise;
   }
+  // A number as a tensor of rank 0 and this dtype, which lives as long as the call.
+  const Held& number_tensor(DType dtype, double value) {
+    numbers_.push_back(std::make_unique<Held>(dtype, Shape{}, Strides{}));
+    numbers_.back()->set({value});
+    return *numbers_.back();
+  }
   bool refused_by_torch() const { return sample_.contains("error"); }
   // Whether the input (position < 0) or an argument is given as a number.
   bool is_number(int position, std::string_view keyword) const {
@@ -117,6 +123,7 @@ class Replay {
   const Samples& samples_;
   const Json& sample_;
   std::map<const Json*, std::unique_ptr<Held>> held_;
+  std::vector<std::unique_ptr<Held>> numbers_;
   std::vector<std::pair<const Held*, std::vector<uint8_t>>> before_;  // inputs as loaded
   mutable std::map<const Held*, Values> fixed_;  // values of inputs that have no gradient
   std::vector<const Held*> inputs_;  // the differentiable ones, by gradient

@@ -11,6 +11,8 @@ using testing::Tensor;
 constexpr size_t kKeywordOnly = 99;  // a position that no argument has
 constexpr std::string_view kComplex = "complex elements: reductions take real ones";
 
+constexpr std::string_view kOuts = "out is a pair of tensors of two dtypes, which a sample cannot be made of here";
+
 // dim: absent, None, a number or a list, of which an empty one is every axis. A tensor of rank 0 has no axis here.
 Dims axes_of(const Json* dim, const Shape& shape) {
   Dims axes;
@@ -106,14 +108,75 @@ template <ReduceKind kind> Status plain(Replay& r, std::string_view) {
   return reduced(r, {.kind = kind, .dtype = x->dtype(), .shape = x->shape(), .axes = axes_of(r.argument(0, "dim"), x->shape()), .keepdim = flag(r.argument(1, "keepdim"))});
 }
 // torch's unbiased is the correction 1.
-template <ReduceKind kind> Status spread(Replay& r, std::string_view op) {
+ReduceDescriptor spread_of(Replay& r, ReduceKind kind, std::string_view op) {
   const Held* x = r.input();
   ReduceDescriptor d{.kind = kind, .dtype = x->dtype(), .shape = x->shape()};
   const bool overload = op.ends_with(".unbiased");
   if (!overload) d.axes = axes_of(r.argument(0, "dim"), x->shape()), d.keepdim = flag(r.argument(9, "keepdim"));
   if (const Json* u = r.argument(overload ? 0 : 9, "unbiased"); u && u->is_boolean()) d.correction = u->get<bool>();
   if (const Json* c = r.argument(9, "correction"); c && c->is_number()) d.correction = c->get<double>();
-  return reduced(r, d);
+  return d;
+}
+template <ReduceKind kind> Status spread(Replay& r, std::string_view op) { return reduced(r, spread_of(r, kind, op)); }
+// The spread and the mean, in one pass; the gradients of the two are two plans, and add up.
+template <ReduceKind kind> Status spread_and_mean(Replay& r, std::string_view op) {
+  const Held* x = r.input();
+  const ReduceDescriptor d = spread_of(r, kind, op);
+  BARACUDA_TRY(Reduce::validate(d));
+  Tensor y(d.dtype, dy_shape(d)), mean(accumulator(d.dtype), dy_shape(d));
+  BARACUDA_TRY(run_plan<Reduce>(d, {*x, y, mean}));
+  r.output(0, y), r.output(1, mean);
+  const auto rows = rows_of(x->values(), d.shape, d.axes);
+  r.judge = {.ulps = 1, .terms = double(rows.empty() ? 0 : rows[0].size()), .inner = 2};
+  for (const Values& row : rows) {
+    double sum = 0;
+    for (double v : row) sum += v;
+    r.references[1].push_back(sum / double(row.size()));
+  }
+  r.reference = [&r, x, d](const Inputs& in) {
+    Numbers out;
+    for (const Values& row : rows_of(r.numbers(*x, in), d.shape, d.axes)) {
+      const auto [value, scale] = row_value(d, row);
+      out.y.push_back(value), out.scale.push_back(scale);
+    }
+    return out;
+  };
+  if (!r.has_gradients()) return {};
+  r.derivatives = [&r, d, means = r.references[1]](const Inputs& in) {
+    const Values &v = in[0], dy = r.dy(0).values(), dmean = r.dy(1).values(), y = r.reference(in).y;
+    Values number(v.size());
+    for (size_t i = 0; i < v.size(); ++i) number[i] = double(i);
+    Numbers dx{Values(v.size()), Values(v.size())};
+    const auto rows_at = rows_of(number, d.shape, d.axes);
+    for (size_t o = 0; o < rows_at.size(); ++o)
+      for (double at : rows_at[o]) {
+        const size_t i = size_t(at);
+        const double n = double(rows_at[o].size()), slope = dy[o] * (d.kind == ReduceKind::std ? 1 / y[o] : 2) / (n - d.correction), even = dmean[o] / n;
+        dx.y[i] = slope * (v[i] - means[o]) + even, dx.scale[i] = std::fabs(slope) * (std::fabs(v[i]) + std::fabs(means[o])) + std::fabs(even);
+      }
+    return std::vector<Numbers>{dx};
+  };
+  ReduceDescriptor of_mean = d;
+  of_mean.kind = ReduceKind::mean;
+  const ReduceSaved saved = reduce_saved(d.kind, d.ties);
+  Tensor of_spread(d.dtype, d.shape), even(d.dtype, d.shape);
+  BARACUDA_TRY(run_plan<ReduceBackward>(d, {r.dy(0), *x, saved.y ? y.view() : TensorView{}, mean, of_spread}));
+  BARACUDA_TRY(run_plan<ReduceBackward>(of_mean, {r.dy(1), {}, {}, {}, even}));
+  Values dx = of_spread.values();
+  for (size_t i = 0; i < dx.size(); ++i) dx[i] += even.at(int64_t(i));
+  r.gradient(*x, dx);
+  return {};
+}
+Status both_extrema(Replay& r, std::string_view) {
+  const Held* x = r.input();
+  if (r.argument(kKeywordOnly, "out")) return r.decline(kOuts);
+  const AminmaxDescriptor d{x->dtype(), x->shape(), axes_of(r.argument(kKeywordOnly, "dim"), x->shape()), flag(r.argument(kKeywordOnly, "keepdim"))};
+  const Shape shape = dy_shape({.dtype = d.dtype, .shape = d.shape, .axes = d.axes, .keepdim = d.keepdim});
+  Tensor low(d.dtype, shape), high(d.dtype, shape);
+  BARACUDA_TRY(run_plan<Aminmax>(d, {*x, low, high}));
+  r.output(0, low), r.output(1, high);
+  r.judge.exact = true;
+  return {};
 }
 Status vector_norm(Replay& r, std::string_view op) {
   const Held* x = r.input();
@@ -190,7 +253,8 @@ Family reduce_family() {
       {"prod", plain<ReduceKind::prod>}, {"logsumexp", plain<ReduceKind::logsumexp>}, {"nansum", plain<ReduceKind::nansum>},
       {"nanmean", plain<ReduceKind::nanmean>}, {"count_nonzero", plain<ReduceKind::count_nonzero>}, {"any", plain<ReduceKind::any>},
       {"all", plain<ReduceKind::all>}, {"var", spread<ReduceKind::var>}, {"var.unbiased", spread<ReduceKind::var>}, {"std", spread<ReduceKind::std>},
-      {"std.unbiased", spread<ReduceKind::std>}, {"linalg.vector_norm", vector_norm}, {"norm.inf", vector_norm}, {"argmax", index<ArgReduceKind::argmax>},
+      {"std.unbiased", spread<ReduceKind::std>}, {"var_mean", spread_and_mean<ReduceKind::var>}, {"var_mean.unbiased", spread_and_mean<ReduceKind::var>},
+      {"std_mean", spread_and_mean<ReduceKind::std>}, {"std_mean.unbiased", spread_and_mean<ReduceKind::std>}, {"aminmax", both_extrema}, {"linalg.vector_norm", vector_norm}, {"norm.inf", vector_norm}, {"argmax", index<ArgReduceKind::argmax>},
       {"argmin", index<ArgReduceKind::argmin>}, {"trace", trace}, {"norm", vector_norm}, {"norm.fro", vector_norm},
       {"max.reduction_no_dim", extremum<ReduceKind::max>}, {"max.reduction_with_dim", extremum<ReduceKind::max>},
       {"min.reduction_no_dim", extremum<ReduceKind::min>}, {"min.reduction_with_dim", extremum<ReduceKind::min>},
@@ -199,7 +263,8 @@ Family reduce_family() {
       {"lax.argmax", lax_index<ArgReduceKind::argmax>}, {"lax.argmin", lax_index<ArgReduceKind::argmin>}};
   static const Declined declined[] = {{"lax.reduce_sum", {9, 10}, kComplex}, {"lax.reduce_prod", {9, 10}, kComplex},
                                       {"lax.reduce_max", {12, 13}, kComplex}, {"lax.reduce_min", {12, 13}, kComplex}};
-  return {.adapters = entries, .declined = declined};
+  static const Declined errors[] = {{"aminmax", {3}, kOuts}};
+  return {.adapters = entries, .declined = declined, .declined_errors = errors};
 }
 
 }  // namespace baracuda::golden

@@ -8,10 +8,12 @@ namespace {
 using testing::run_plan;
 using testing::Tensor;
 
+constexpr std::string_view kHiddenGradient = "the gradient that comes to an element that the mask hides: PyTorch adds it to the others, here it counts as 0";
+
 SoftmaxKind kind_of(std::string_view op) {
   if (op.find("safe") != op.npos) return SoftmaxKind::safe_softmax;
   if (op.find("softmin") != op.npos) return SoftmaxKind::softmin;
-  return op.find("log") == 0 ? SoftmaxKind::log_softmax : SoftmaxKind::softmax;
+  return op.starts_with("log") || op.starts_with("masked.log") ? SoftmaxKind::log_softmax : SoftmaxKind::softmax;
 }
 // f(indices of the elements of a line) for every line along the axis.
 template <class F> void lines(const SoftmaxDescriptor& d, F f) {
@@ -42,15 +44,20 @@ Values gradient_size(const SoftmaxDescriptor& d, const Values& y, const Values& 
 Status softmax(Replay& r, std::string_view op) {
   const Held* x = r.input();
   const SoftmaxDescriptor d{.kind = kind_of(op), .dtype = x->dtype(), .shape = x->shape(), .axis = r.value(0, "dim", -1), .out_dtype = r.out_dtype()};
+  const Held* mask = op.starts_with("masked") ? r.tensor(99, "mask") : nullptr;  // true: an element takes part
+  const TensorView kept = mask ? expanded(*mask, d.shape) : TensorView{};
   Tensor y(r.out_dtype(), d.shape);
-  BARACUDA_TRY(run_plan<Softmax>(d, {.x = *x, .y = y}));
+  BARACUDA_TRY(run_plan<Softmax>(d, {.x = *x, .y = y, .mask = kept}));
   r.output(0, y);
   r.judge = {.ulps = 1, .terms = double(extent(d))};
-  r.reference = [&r, x, d](const Inputs& in) {
-    const Values& v = r.numbers(*x, in);
+  const Values takes_part = mask ? values_of(kept) : Values{};
+  if (mask && d.kind == SoftmaxKind::log_softmax && r.has_gradients()) return r.decline(kHiddenGradient);
+  r.reference = [&r, x, d, takes_part](const Inputs& in) {
+    Values v = r.numbers(*x, in);
+    const double sign = d.kind == SoftmaxKind::softmin ? -1 : 1;
+    for (size_t i = 0; i < takes_part.size(); ++i) v[i] = takes_part[i] != 0 ? v[i] : -sign * INFINITY;
     Numbers out{Values(v.size()), Values(v.size())};
     lines(d, [&](const auto& line) {
-      const double sign = d.kind == SoftmaxKind::softmin ? -1 : 1;
       double top = -INFINITY, sum = 0;
       for (size_t i : line) top = std::max(top, sign * v[i]);
       const bool empty = top == -INFINITY && d.kind == SoftmaxKind::safe_softmax;
@@ -64,19 +71,20 @@ Status softmax(Replay& r, std::string_view op) {
     return out;
   };
   if (!r.has_gradients()) return {};
-  if (d.kind == SoftmaxKind::safe_softmax)  // differences cannot step from -inf
-    r.derivatives = [&r, d](const Inputs& in) {
+  if (d.kind == SoftmaxKind::safe_softmax || mask)  // differences cannot step from -inf
+    r.derivatives = [&r, d, takes_part](const Inputs& in) {
       const Values y = r.reference(in).y, dy = r.dy().values();
+      const double sign = d.kind == SoftmaxKind::softmin ? -1 : 1;
       Numbers dx{Values(y.size()), gradient_size(d, y, dy)};
       lines(d, [&](const auto& line) {
         double sum = 0;
         for (size_t i : line) sum += dy[i] * y[i];
-        for (size_t i : line) dx.y[i] = y[i] * (dy[i] - sum);
+        for (size_t i : line) dx.y[i] = takes_part.empty() || takes_part[i] != 0 ? sign * y[i] * (dy[i] - sum) : 0;
       });
       return std::vector<Numbers>{dx};
     };
   Tensor dx(d.dtype, d.shape);
-  BARACUDA_TRY(run_plan<SoftmaxBackward>(d, {.dy = r.dy(), .y = y, .dx = dx}));
+  BARACUDA_TRY(run_plan<SoftmaxBackward>(d, {.dy = r.dy(), .y = y, .dx = dx, .mask = kept}));
   r.gradient(*x, dx);
   r.condition(*x, gradient_size(d, values_of(y), r.dy().values()));
   return {};
@@ -117,8 +125,12 @@ Family softmax_family() {
                                   {"nn.functional.softmin", softmax},
                                   {"nn.functional.softmin.with_dtype", softmax},
                                   {"torch.ops.aten._safe_softmax.default", softmax},
+                                  {"masked.softmax", softmax},
+                                  {"masked.log_softmax", softmax},
+                                  {"masked.softmin", softmax},
                                   {"_softmax_backward_data", backward_data}};
-  return {.adapters = entries};
+  static const Declined declined[] = {{"masked.log_softmax", {1, 3, 5, 7, 9}, kHiddenGradient}};
+  return {.adapters = entries, .declined = declined};
 }
 
 }  // namespace baracuda::golden
