@@ -82,7 +82,6 @@ std::string refuse_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
 }
 std::string refuse_backward_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
   if (const std::string why = refuse_scores(d); !why.empty()) return why;
-  if (std::max(d.head_dim, d.dv()) > 128) return "for head dims up to 128";
   return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
 }
 Status run_sm90(const Launch<FlashSdpa>& l) {
@@ -126,29 +125,28 @@ std::string refuse_backward_mma(const SdpaDescriptor& d, const PlanPreference& p
   return why.empty() ? refuse_mma(d, p) : why;
 }
 void carve_ordered(const SdpaDescriptor& d, SdpaCuda& p, Carver& c) {
-  const int64_t width = std::max(d.head_dim, d.dv()) <= 64 ? 64 : 128, tile = sdpa_ordered_tile(width);
+  const int width = sdpa_ordered_width(d.head_dim, d.dv()), tile = sdpa_ordered_tile(width);
   p.tiles = d.varlen ? d.total_q / tile + d.batch + 1 : d.batch * blocks(d.q_len, tile);
   p.sums = static_cast<float*>(c.take_bytes("sums of queries", d.heads * p.tiles * tile, 8));
-  p.turns = static_cast<int*>(c.take_bytes("turns", 2 * d.heads * p.tiles + 1, 4));
+  p.turns = static_cast<int*>(c.take_bytes("turns", sdpa_ordered_parts(width) * d.heads * p.tiles + 1, 4));
   p.dq_sums = static_cast<float*>(c.take_bytes("dq", d.heads * p.tiles * tile * width, 4));
+  if (d.dtype == DType::f16) p.largest = static_cast<float*>(c.take_bytes("largest of queries", d.heads * p.tiles, 8));
 }
 void carve_backward_sm90(const SdpaDescriptor& d, const void*, Carver& c) {
   SdpaCuda p{};
   carve_delta(d, c);
-  if (d.dtype == DType::bf16) carve_ordered(d, p, c);
+  carve_ordered(d, p, c);
 }
+Status run_backward_mma(const Launch<FlashSdpaBackward>& l);
 Status run_backward_sm90(const Launch<FlashSdpaBackward>& l) {
-  constexpr std::string_view name = "flash_sdpa_backward.cuda.wgmma";
-  const DType t = l.desc.dtype;
+  const SdpaDescriptor& d = l.desc;
   SdpaCuda p = backward_of(l);
-  if (t == DType::bf16) {
-    Carver c = l.carver();
-    carve_delta(l.desc, c), carve_ordered(l.desc, p, c);
-    int answer = 0;
-    const Status queued = device::queue(l.stream, name, [&] { return (answer = sdpa_cuda_backward_ordered(p, l.stream.handle)) == kSdpaNotOrdered ? 0 : answer; });
-    if (answer != kSdpaNotOrdered) return queued;
-  }
-  return run_in_order(l, name, p, {sdpa_cuda_backward.delta[t], sdpa_cuda_backward_sm90.dkv[t], sdpa_cuda_backward_sm90.dq[t]});
+  Carver c = l.carver();
+  carve_delta(d, c), carve_ordered(d, p, c);
+  const SdpaCudaMma& kernels = sdpa_ordered_width(d.head_dim, d.dv()) <= 128 ? sdpa_cuda_backward_ordered : sdpa_cuda_backward_relay;
+  int answer = 0;
+  const Status queued = device::queue(l.stream, "flash_sdpa_backward.cuda.wgmma", [&] { return (answer = kernels.forward[d.dtype](p, l.stream.handle)) == kSdpaNotOrdered ? 0 : answer; });
+  return answer == kSdpaNotOrdered ? run_backward_mma(l) : queued;
 }
 Status run_backward_mma(const Launch<FlashSdpaBackward>& l) {
   const DType t = l.desc.dtype;

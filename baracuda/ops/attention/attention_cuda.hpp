@@ -16,14 +16,18 @@ struct SdpaCuda : SdpaCall {
   void* partial;              // decoding, where there are several: f32 [batch, heads, q_len, splits][2], then [batch, heads, q_len, splits][head_dim_v]
   void* dbias;
   int64_t dbias_stride[4], bias_shape[4];
-  // Backward in one pass: tiles of queries of a head; lse and delta of each tile; turns of its halves, and of the blocks; dq before the scale.
+  // Backward in one pass: tiles of queries of a head; lse and delta of each tile; turns of its parts, and of the blocks; dq before the scale;
+  // f16: what bounds the score gradients of a tile.
   int64_t tiles;
-  float *sums, *dq_sums;
+  float *sums, *dq_sums, *largest;
   int* turns;
 };
 // A CUDA error number; 0: queued.
 using SdpaLaunch = int (*)(const SdpaCuda&, void* stream);
-constexpr int sdpa_ordered_tile(int64_t width) { return width <= 64 ? 128 : 64; }  // queries of a tile of the backward in one pass
+// The backward in one pass: columns that a kernel works with, queries of a tile, parts of a tile's dq.
+constexpr int sdpa_ordered_width(int64_t d, int64_t dv) { return int(((d > dv ? d : dv) + 63) / 64 * 64); }
+constexpr int sdpa_ordered_tile(int width) { return width <= 64 ? 128 : 64; }
+constexpr int sdpa_ordered_parts(int width) { return sdpa_ordered_tile(width) * width / 4096; }
 inline constexpr int kSdpaNotOrdered = -1;  // its answer where the copy engine cannot read a tensor; nothing is queued
 inline constexpr int64_t kSdpaMmaRows = 64;  // the fewest query rows of a block on tensor cores
 struct SdpaCudaForward { ByDType<SdpaLaunch> exact; };
@@ -32,8 +36,8 @@ struct SdpaCudaBackwardMma { ByDType<SdpaLaunch> dq, dkv; };
 struct SdpaCudaBackward { ByDType<SdpaLaunch> delta, dq, dkv, dbias; };
 extern const SdpaCudaForward sdpa_cuda_forward;
 extern const SdpaCudaMma sdpa_cuda_mma, sdpa_cuda_sm90, sdpa_cuda_decode;
-extern const SdpaCudaBackwardMma sdpa_cuda_backward_mma, sdpa_cuda_backward_sm90;
-extern const SdpaLaunch sdpa_cuda_backward_ordered;
+extern const SdpaCudaBackwardMma sdpa_cuda_backward_mma;
+extern const SdpaCudaMma sdpa_cuda_backward_ordered, sdpa_cuda_backward_relay;
 extern const SdpaCudaBackward sdpa_cuda_backward;
 
 }  // namespace baracuda
