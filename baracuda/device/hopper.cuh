@@ -134,8 +134,8 @@ __device__ __forceinline__ void add_floats(float* to, uint32_t from, int bytes) 
 __device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wait_stores_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }  // shared memory is free
 __device__ __forceinline__ void wait_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }            // they are in memory
-// Between the copy engine's accesses to memory and a thread's own.
-__device__ __forceinline__ void fence_engine() { asm volatile("fence.proxy.async;" ::: "memory"); }
+// Between the copy engine's accesses to global memory and a thread's own.
+__device__ __forceinline__ void fence_engine() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 __device__ __forceinline__ int load_acquire(const int* at) {
   int v;
   asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");

@@ -8,30 +8,31 @@ inline namespace BARACUDA_ISA {
 namespace {
 using namespace attention;
 
-template <int kWidth> struct Config {
-  static constexpr int kRows = 128, kWorkers = 256, kThreads = 384, kTile = kQueryTile<kWidth>;  // keys of a block, queries of a tile
-  static constexpr size_t kBytes = size_t(2 * kRows + 4 * kTile) * kWidth * 2 + 2 * kRows * kTile * 2 + 2 * kPartBytes + 2 * kTile * 8 + 1024;
+template <int kWidth, bool kGeneral> struct Config {
+  static constexpr int kRows = 128, kWorkers = 256, kThreads = 512, kTile = kQueryTile<kWidth>;  // keys of a block, queries of a tile
+  static constexpr size_t kBytes = size_t(2 * kRows + 4 * kTile) * kWidth * 2 + (kGeneral ? 2 : 1) * kRows * kTile * 2 + 2 * kPartBytes + 2 * kTile * 8 + 1024;
 };
 
-template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
+template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(Config<kWidth, kGeneral>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  using C = Config<kWidth>;
+  using C = Config<kWidth, kGeneral>;
   constexpr int kTile = C::kTile, kSums = kTile / 8;
   constexpr uint32_t kTileBytes = kTile * kWidth * 2, kRowsBytes = C::kRows * kWidth * 2, kSlopeBytes = C::kRows * kTile * 2;
   const SdpaCuda& p = work.p;
   extern __shared__ char memory[];
   __shared__ Place place;
-  __shared__ uint64_t barriers[13];
+  __shared__ uint64_t barriers[15];
   __shared__ bool bad_keys[C::kWorkers / 32], bad_key[C::kRows];  // whether any is, for each warp; each key
   __shared__ int2 seen_by[C::kRows];  // queries
   __shared__ int largest[3];  // f16: a sum of |dy|, a |delta|, a |v|
   const uint32_t k0 = (shared_address(memory) + 1023) / 1024 * 1024, v0 = k0 + kRowsBytes, q0 = v0 + kRowsBytes, dy0 = q0 + 2 * kTileBytes, ds0 = dy0 + 2 * kTileBytes,
-                 dq0 = ds0 + 2 * kSlopeBytes, sums0 = dq0 + 2 * kPartBytes;
+                 dq0 = ds0 + kSlopeBytes, sums0 = dq0 + 2 * kPartBytes, second0 = sums0 + 4 * kTile * 4;
   // Full: it has come; free: whoever reads it is done. q_full stands for the sums too.
-  const uint32_t k_full = shared_address(barriers), q_full = k_full + 8, dy_full = q_full + 16, q_free = dy_full + 16, dy_free = q_free + 16, dq_full = dy_free + 16, dq_free = dq_full + 16;
+  const uint32_t k_full = shared_address(barriers), q_full = k_full + 8, dy_full = q_full + 16, q_free = dy_full + 16, dy_free = q_free + 16, dq_full = dy_free + 16, dq_free = dq_full + 16,
+                 ds_full = dq_free + 16, ds_free = ds_full + 8;
   if (threadIdx.x == 0) {
     take_place<2, C::kRows, kTile>(work, place);
-    barrier_init(k_full, 1);
+    barrier_init(k_full, 1), barrier_init(ds_full, 256), barrier_init(ds_free, 4);
     for (int i = 0; i < 2; ++i) {
       barrier_init(q_full + 8 * i, 1), barrier_init(dy_full + 8 * i, 1), barrier_init(q_free + 8 * i, 8), barrier_init(dy_free + 8 * i, 8);
       barrier_init(dq_full + 8 * i, 128), barrier_init(dq_free + 8 * i, 1);
@@ -47,9 +48,9 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
   if constexpr (kIsF16<T>) find_largest<C::kThreads>(p, place, largest);
   __syncthreads();
 
-  if (int(threadIdx.x) >= C::kWorkers) {
+  if (int(threadIdx.x) >= C::kWorkers + 128) {
     give_registers<24>();
-    const int warp = int(threadIdx.x - C::kWorkers) / 32;
+    const int warp = int(threadIdx.x) % 128 / 32;
     if (threadIdx.x % 32 == 0 && place.all > 0) {
       if (warp == 0) {
         const int batch = p.cu_q ? 0 : int(place.s.b), k_row = int(place.s.k_start) + place.key0;
@@ -59,7 +60,7 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
           load_box(k0 + c * C::kRows * 128, work.k, k_full, 64 * c, k_row, int(place.kv_head), batch);
           load_box(v0 + c * C::kRows * 128, work.v, k_full, 64 * c, k_row, int(place.kv_head), batch);
         }
-        const int head0 = int(place.kv_head * p.group);
+        const int head0 = place.head0;
         int head = head0, tile = place.last;
 #pragma unroll 1
         for (int u = 0; u < place.all; ++u) {
@@ -74,22 +75,48 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
           barrier_expect(dy_full + 8 * i, kTileBytes);
 #pragma unroll
           for (int c = 0; c < kWidth / 64; ++c) load_box(dy0 + i * kTileBytes + c * kTile * 128, work.dy, dy_full + 8 * i, 64 * c, row, head, batch);
-          if (++head == head0 + int(p.group)) head = head0, --tile;
+          if (++head == head0 + place.heads) head = head0, --tile;
         }
       } else if (warp <= 2) {
-        add_in_turn<2, 2, C::kRows, kTile>(p, place, warp - 1, dq0, dq_full, dq_free);
+        add_in_turn<2, 2, C::kRows, kTile, false>(p, place, warp - 1, dq0, dq_full, dq_free);
+      }
+    }
+  } else if (int(threadIdx.x) >= C::kWorkers) {
+    give_registers<72>();
+    const int lane = int(threadIdx.x) % 32;
+    float dq[8][4];
+    if (place.all > 0) barrier_wait(k_full, 0);
+#pragma unroll 1
+    for (int u = 0; u < place.all; ++u) {
+      barrier_wait(ds_full, uint32_t(u) % 2);
+      const float inverse = kIsF16<T> ? power_of_two(-slope_power(largest)) : 1;
+#pragma unroll 1
+      for (int c = 0; c < 2; ++c) {
+        const uint32_t further_part = uint32_t(c) * C::kRows * 128;
+        const uint64_t left = operand(anew(ds0) + (kTile == 64 ? 0 : further_part)), right = operand(k0 + (kTile == 64 ? further_part : 0));
+        pin(dq);
+        begin_products();
+#pragma unroll
+        for (int k = 0; k < C::kRows / 16; ++k) wgmma<T, 1, 1>(dq, further(left, k * 2048), further(right, k * 2048), k != 0);
+        commit_products();
+        wait_products<0>();
+        pin(dq);
+        if (c == 1 && lane == 0) barrier_arrive(ds_free);
+        barrier_wait(dq_free + 8 * c, uint32_t(u + 1) % 2);
+        put_part<T>(dq, inverse, dq0 + c * kPartBytes);
+        publish();
+        barrier_arrive(dq_full + 8 * c);
       }
     }
   } else {
-    take_registers<240>();
+    take_registers<208>();
     using Keys = MmaTile<T, kWidth, C::kWorkers, C::kRows>;
     using Queries = MmaTile<T, kWidth, C::kWorkers, kTile>;
     const int warp = __shfl_sync(kAllLanes, int(threadIdx.x) / 32, 0), group = warp / 4, lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4, first = warp * 16;
-    const float unit = float(p.scale * kExpUnit<Pack<float, 1>>);
     const uint32_t mine = uint32_t(group) * 64 * 128;  // the warpgroup's rows of k and v
-    float dk[1][kWidth / 8][4] = {}, dv[1][kWidth / 8][4] = {}, x[1][kSums][4], dp[1][kSums][4], dq[8][4];
+    [[maybe_unused]] const uint32_t mine2 = second0 + 8 * threadIdx.x;     // kGeneral: the thread's weights times the softcap's derivative, two words at a step of 2048 bytes
+    float dk[1][kWidth / 8][4] = {}, dv[1][kWidth / 8][4] = {}, x[1][kSums][4];
     uint32_t weights[kSums][2], slopes[kSums][2], seen[2];
-    int power = 0;
     if (place.all > 0) {
       barrier_wait(k_full, 0);
       const bool bad = named_any(2, C::kWorkers, Keys::template any_nonfinite<C::kRows>(k0));
@@ -113,10 +140,8 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
         }
         atomicMax(&largest[2], __float_as_int(fmaxf(low_half<T>(most), high_half<T>(most))));
         named_wait(2, C::kWorkers);
-        power = slope_power(largest);
       }
     }
-    const float factor = power_of_two(power - kWeightPower<T>), inverse = power_of_two(-power);
     const auto begin_dots = [&](float (&sum)[kSums][4], uint32_t rows, uint32_t tile) {
       const uint64_t a = operand(anew(rows + mine)), b = operand(tile);
       pin(sum);
@@ -125,7 +150,6 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
       for (int k = 0; k < kWidth / 16; ++k) wgmma<T>(sum, further(a, k / 4 * C::kRows * 128 + k % 4 * 32), further(b, k / 4 * kTile * 128 + k % 4 * 32), k != 0);
       commit_products();
     };
-    constexpr bool kEarly = kTile == 64;  // registers suffice for dv to be made under the steps to ds
     pin(dk[0]), pin(dv[0]);
     const auto begin_weighted = [&](float (&sum)[kWidth / 8][4], const uint32_t (&w)[kSums][2], uint32_t tile) {
       const uint64_t b = operand(tile, kTile * 128);
@@ -137,21 +161,15 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
       }
       commit_products();
     };
-    const auto pack_weights = [&] {
-#pragma unroll
-      for (int j = 0; j < kSums; ++j) weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
-    };
     int query = place.last * kTile, head = 0;
 #pragma unroll 1
     for (int u = 0; u < place.all; ++u) {
       const int i = u % 2;
-      const uint32_t q = q0 + uint32_t(i) * kTileBytes, dy = dy0 + uint32_t(i) * kTileBytes, ds = ds0 + uint32_t(i) * kSlopeBytes, lse = sums0 + uint32_t(i) * 2 * kTile * 4;
+      const uint32_t q = q0 + uint32_t(i) * kTileBytes, dy = dy0 + uint32_t(i) * kTileBytes, sums = sums0 + uint32_t(i) * 2 * kTile * 4;
       barrier_wait(q_full + 8 * i, uint32_t(u / 2) % 2);
       begin_dots(x[0], k0, q);
-      barrier_wait(dy_full + 8 * i, uint32_t(u / 2) % 2);
-      begin_dots(dp[0], v0, dy);
-      const bool masked = query < place.all_from || query + kTile > place.all_to;
-      wait_products<1>();
+      const bool masked = query < place.all_from || query + kTile > place.all_to, odd = masked && any_odd<kTile>(sums);
+      wait_products<0>();
       pin(x[0]);
       if (bad_keys[warp]) {
 #pragma unroll
@@ -159,98 +177,81 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
 #pragma unroll
           for (int e = 0; e < 4; ++e) x[0][j][e] = bad_key[first + 8 * (e / 2) + g] ? float(kNaN) : x[0][j][e];
       }
-      to_weights(x[0], lse, unit);
+      if constexpr (kGeneral)
+        to_weights<T>(x[0], sums, scores_of(p, place, place.head0 + head), float(query + 2 * t + int(place.mask.shift) - place.key0 - first - g),
+                      [&](int j, uint32_t a, uint32_t b) { store_shared_words(mine2 + uint32_t(j) * 2048, a, b); });
+      else to_weights(x[0], sums, work.unit);
       if (masked) {
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          seen[r] = queries_seen<kTile>(seen_by[first + 8 * r + g], query);
-          keep_seen(x[0], r, seen[r]);
-        }
-        // Weights of 0 must not meet what is not finite, which shows in the sums of its query. All warps look at the same ones.
-        if (any_odd<kTile>(lse)) {
-          wait_products<0>();
-          if (named_any(2, C::kWorkers, Queries::template any_nonfinite<kTile>(q) || Queries::template any_nonfinite<kTile>(dy))) {
-            Queries::template clean<kTile>(q), Queries::template clean<kTile>(dy);
-            publish();
-            named_wait(2, C::kWorkers);
-            const int left = int(place.s.q_len) - query;
-            add_nonfinite<T, kWidth, 1>(dv, seen, row_at<const T>(p.dy, place.s, place.kv_head * p.group + head, place.s.q_start + query), p.dy.row, left < kTile ? left : kTile, 0,
-                                        int(p.head_dim_v));
-          }
-        }
+        for (int r = 0; r < 2; ++r) keep_seen(x[0], r, queries_seen<kTile>(seen_by[first + 8 * r + g], query));
       }
-      if constexpr (kEarly) {
-        pack_weights();
-        pin(weights), pin(dv[0]);
-        begin_weighted(dv[0], weights, dy);
-        wait_products<1>();
-      } else {
-        pin(x[0]);  // made before the wait
-        wait_products<0>();
-      }
-      pin(dp[0]);
+#pragma unroll
+      for (int j = 0; j < kSums; ++j) weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
+      pin(weights);
+      barrier_wait(dy_full + 8 * i, uint32_t(u / 2) % 2);
+      begin_dots(x[0], v0, dy);
+      wait_products<0>();
+      pin(x[0]);
+      const float factor = kIsF16<T> ? power_of_two(slope_power(largest) - kWeightPower<T>) : 1;
 #pragma unroll
       for (int j = 0; j < kSums; ++j) {
-        const float a = __uint_as_float(load_shared_word(lse + 4 * (kTile + 8 * j + 2 * t))), b = __uint_as_float(load_shared_word(lse + 4 * (kTile + 8 * j + 2 * t + 1)));
+        const float2 delta = load_shared_pair(sums + 4 * kTile + 8 * (4 * j + t));
+        uint32_t part[2] = {weights[j][0], weights[j][1]};
+        if constexpr (kGeneral) load_shared_words(mine2 + uint32_t(j) * 2048, part[0], part[1]);
 #pragma unroll
-        for (int e = 0; e < 4; ++e) dp[0][j][e] = slope_of<T>(x[0][j][e], dp[0][j][e], e % 2 ? b : a, factor);
+        for (int e = 0; e < 4; ++e) x[0][j][e] = slope_of<T>((e % 2 ? high_value<T>(part[e / 2]) : low_value<T>(part[e / 2])).v, x[0][j][e], e % 2 ? delta.y : delta.x, factor);
       }
       if (masked) {
 #pragma unroll
-        for (int r = 0; r < 2; ++r) keep_seen(dp[0], r, seen[r]);
+        for (int r = 0; r < 2; ++r) keep_seen(x[0], r, queries_seen<kTile>(seen_by[first + 8 * r + g], query));
       }
+      barrier_wait(ds_free, uint32_t(u + 1) % 2);
 #pragma unroll
       for (int j = 0; j < kSums; ++j) {
-        slopes[j][0] = pair<T>(dp[0][j][0], dp[0][j][1]), slopes[j][1] = pair<T>(dp[0][j][2], dp[0][j][3]);
+        slopes[j][0] = pair<T>(x[0][j][0], x[0][j][1]), slopes[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const int key = first + 8 * r + g;
-          store_shared(ds + uint32_t((j / 8 * C::kRows + key) * 128 + ((j % 8 ^ (key & 7)) << 4) + 4 * t), slopes[j][r]);
+          store_shared(ds0 + uint32_t((j / 8 * C::kRows + key) * 128 + ((j % 8 ^ (key & 7)) << 4) + 4 * t), slopes[j][r]);
         }
       }
       publish();
-      if constexpr (!kEarly) {
-        pack_weights();
-        pin(weights), pin(dv[0]);
-        begin_weighted(dv[0], weights, dy0 + anew(uint32_t(i)) * kTileBytes);
-      }
-      named_wait(1, C::kWorkers);  // ds is there
-      pin(dq), pin(slopes), pin(dk[0]);
-      const uint32_t half = uint32_t(group * C::kRows * 128);
-      const uint64_t left = operand(ds + (kTile == 64 ? 0 : half)), right = operand(anew(k0) + (kTile == 64 ? half : 0));
-      begin_products();
+      barrier_arrive(ds_full);
+      // Weights of 0 must not meet what is not finite, which shows in the sums of its query.
+      if (odd && named_any(2, C::kWorkers, Queries::template any_nonfinite<kTile>(q) || Queries::template any_nonfinite<kTile>(dy))) {
+        Queries::template clean<kTile>(q), Queries::template clean<kTile>(dy);
+        publish();
+        named_wait(2, C::kWorkers);
+        const int left = int(place.s.q_len) - query;
 #pragma unroll
-      for (int k = 0; k < C::kRows / 16; ++k) wgmma<T, 1, 1>(dq, further(left, k * 2048), further(right, k * 2048), k != 0);
-      commit_products();
+        for (int r = 0; r < 2; ++r) seen[r] = queries_seen<kTile>(seen_by[first + 8 * r + g], query);
+        add_nonfinite<T, kWidth, 1>(dv, seen, row_at<const T>(p.dy, place.s, place.head0 + head, place.s.q_start + query), p.dy.row, left < kTile ? left : kTile, 0,
+                                    int(p.head_dim_v));
+      }
+      pin(weights), pin(dv[0]), pin(slopes), pin(dk[0]);
+      begin_weighted(dv[0], weights, dy);
       begin_weighted(dk[0], slopes, q0 + anew(uint32_t(i)) * kTileBytes);
+      if (++head == place.heads) head = 0, query -= kTile;
       wait_products<1>();
-      pin(dq), pin(dv[0]), pin(weights);
+      pin(dv[0]), pin(weights);
       if (lane == 0) barrier_arrive(dy_free + 8 * i);
-      barrier_wait(dq_free + 8 * group, uint32_t(u + 1) % 2);
-      put_part<T>(dq, inverse, dq0 + group * kPartBytes);
-      publish();
-      barrier_arrive(dq_full + 8 * group);
-      if (++head == int(p.group)) head = 0, query -= kTile;
       wait_products<0>();
       pin(dk[0]), pin(slopes);
       if (lane == 0) barrier_arrive(q_free + 8 * i);
     }
-    named_wait(1, C::kWorkers);  // k is read no more
-    float of_dk[2], of_dv[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) of_dk[i] = float(p.scale) * inverse, of_dv[i] = kWeightUnit<T>;
-    const auto write = [&](const float (&sum)[1][kWidth / 8][4], const float (&factor)[2], uint32_t tile, const SdpaTensor& to, int64_t width, bool chunks) {
-      write_rows<Keys, T, kWidth, 1>(sum, factor, tile, first, place.n, 0, int(width), chunks, [&](int r) { return row_at<T>(to, place.s, place.kv_head, place.s.k_start + place.key0 + r); });
-    };
-    write(dk, of_dk, k0, p.dk, p.head_dim, work.dk_chunks);
-    write(dv, of_dv, v0, p.dv, p.head_dim_v, work.dv_chunks);
+    named_wait(1, C::kWorkers);  // v is read no more, nor are q and dy
+    write_keys<Keys, T, kWidth>(work, place, false, dk, kIsF16<T> && place.all > 0 ? power_of_two(-slope_power(largest)) : 1, q0, first);
+    write_keys<Keys, T, kWidth>(work, place, true, dv, kWeightUnit<T>, v0, first);
   }
 #endif
 }
 
+template <class T, int kWidth> int launch_scores(const SdpaCuda& p, void* stream) {
+  return general(p) ? launch_ordered<T, kWidth, Config<kWidth, true>>(p, keys_kernel<T, kWidth, true>, stream) : launch_ordered<T, kWidth, Config<kWidth, false>>(p, keys_kernel<T, kWidth, false>, stream);
+}
 template <class T> int backward(const SdpaCuda& p, void* stream) {
-  if (sdpa_ordered_width(p.head_dim, p.head_dim_v) == 64) return launch_ordered<T, 64, Config<64>>(p, keys_kernel<T, 64>, stream);
-  return launch_ordered<T, 128, Config<128>>(p, keys_kernel<T, 128>, stream);
+  if (sdpa_ordered_width(p.head_dim, p.head_dim_v) == 64) return launch_scores<T, 64>(p, stream);
+  return launch_scores<T, 128>(p, stream);
 }
 
 }  // namespace

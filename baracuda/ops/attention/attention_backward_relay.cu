@@ -1,7 +1,7 @@
-// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims from 129 to 256, plain scores. A warpgroup's
+// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims from 129 to 256. A warpgroup's
 // registers hold one gradient of 64 keys, so that work is split by product, and each of three warpgroups runs its own pace behind barriers:
 //   weights   s^T = k q^T, p; dv += p^T dy
-//   slopes    dp^T = v dy^T, ds from p, which comes by way of shared memory in 16 bits; dk += ds^T q
+//   slopes    dp^T = v dy^T, ds from p (kGeneral: times the softcap's derivative), which comes by way of shared memory in 16 bits; dk += ds^T q
 //   queries   dq = ds k, 64 columns after the other
 // A fourth has tiles brought and dq added by the copy engine.
 #include "baracuda/ops/attention/attention_ordered.cuh"
@@ -13,40 +13,42 @@ using namespace attention;
 
 template <int kWidth> struct Config {
   static constexpr int kThreads = 512, kTile = 64, kBlocks = kWidth <= 128 ? 2 : 1, kRows = 64 * kBlocks;  // keys of a block: kBlocks of 64
+  static constexpr int kSlots = kWidth == 192 ? 3 : 2;  // for parts of dq
   static constexpr int kTiles = kWidth <= 192 ? 2 : 1;  // of dy that shared memory holds; of q two
   static constexpr uint32_t kTileBytes = kTile * kWidth * 2, kRowsBytes = kRows * kWidth * 2, kSlopeBytes = kRows * kTile * 2;
-  static constexpr size_t kBytes = 2 * kRowsBytes + (2 + kTiles) * kTileBytes + 2 * kSlopeBytes + 2 * kPartBytes + 2 * kTile * 8 + 1024;
+  static constexpr size_t kBytes = 2 * kRowsBytes + (2 + kTiles) * kTileBytes + 2 * kSlopeBytes + kSlots * kPartBytes + 2 * kTile * 8 + 1024;
   static_assert(kBytes <= 226 * 1024);
 };
 
-template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
+template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(Config<kWidth>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using C = Config<kWidth>;
   using Rows = MmaTile<T, kWidth, kWidth, C::kRows>;  // where elements lie
   using Block = MmaTile<T, 64, 256, C::kRows>;        // 64 columns
-  constexpr int kTile = C::kTile, kSums = kTile / 8, kBlocks = C::kBlocks, kStores = kParts<kWidth> == 3 ? 3 : 2;
+  constexpr int kTile = C::kTile, kSums = kTile / 8, kBlocks = C::kBlocks, kSlots = C::kSlots;
   constexpr uint32_t kTileBytes = C::kTileBytes, kRowsBytes = C::kRowsBytes;
   const SdpaCuda& p = work.p;
   extern __shared__ char memory[];
   __shared__ Place place;
-  __shared__ uint64_t barriers[17];
+  __shared__ uint64_t barriers[20];
   __shared__ bool bad_keys, bad_key[C::kRows];
+  __shared__ int odd_tile;            // the last one that held what is not finite
   __shared__ int2 seen_by[C::kRows];  // queries
   __shared__ int largest[3];          // f16: a sum of |dy|, a |delta|, a |v|
   const uint32_t k0 = (shared_address(memory) + 1023) / 1024 * 1024, v0 = k0 + kRowsBytes, q0 = v0 + kRowsBytes, dy0 = q0 + 2 * kTileBytes, ds0 = dy0 + C::kTiles * kTileBytes,
-                 p0 = ds0 + C::kSlopeBytes, dq0 = p0 + C::kSlopeBytes, sums0 = dq0 + 2 * kPartBytes;
+                 p0 = ds0 + C::kSlopeBytes, dq0 = p0 + C::kSlopeBytes, sums0 = dq0 + kSlots * kPartBytes;
   // Full: it has come; free: whoever reads it is done. q_full stands for the sums too.
-  const uint32_t k_full = shared_address(barriers), q_full = k_full + 8, dy_full = q_full + 16, q_free = dy_full + 16, dy_free = q_free + 16, dq_full = dy_free + 16, dq_free = dq_full + 16,
-                 p_full = dq_free + 16, p_free = p_full + 8, ds_full = p_free + 8, ds_free = ds_full + 8;
+  const uint32_t k_full = shared_address(barriers), q_full = k_full + 8, dy_full = q_full + 16, q_free = dy_full + 16, dy_free = q_free + 16, dq_full = dy_free + 16, dq_free = dq_full + 24,
+                 p_full = dq_free + 24, p_free = p_full + 8, ds_full = p_free + 8, ds_free = ds_full + 8, met = ds_free + 8;
   if (threadIdx.x == 0) {
     take_place<kParts<kWidth>, C::kRows, kTile>(work, place);
-    barrier_init(k_full, 1), barrier_init(p_full, 4), barrier_init(p_free, 4), barrier_init(ds_full, 128), barrier_init(ds_free, 4);
+    barrier_init(k_full, 1), barrier_init(p_full, 4), barrier_init(p_free, 4), barrier_init(ds_full, 128), barrier_init(ds_free, 4), barrier_init(met, 256);
     for (int i = 0; i < 2; ++i) {
       barrier_init(q_full + 8 * i, 1), barrier_init(dy_full + 8 * i, 1), barrier_init(q_free + 8 * i, 8), barrier_init(dy_free + 8 * i, 8);
-      barrier_init(dq_full + 8 * i, 128), barrier_init(dq_free + 8 * i, 1);
     }
+    for (int i = 0; i < kSlots; ++i) barrier_init(dq_full + 8 * i, 128), barrier_init(dq_free + 8 * i, 1);
     barriers_made();
-    bad_keys = false;
+    bad_keys = false, odd_tile = -1;
   }
   if (int(threadIdx.x) < C::kRows) bad_key[threadIdx.x] = false;
   if (kIsF16<T> && threadIdx.x < 3) largest[threadIdx.x] = 0;
@@ -69,7 +71,7 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
           load_box(k0 + c * C::kRows * 128, work.k, k_full, 64 * c, k_row, int(place.kv_head), batch);
           load_box(v0 + c * C::kRows * 128, work.v, k_full, 64 * c, k_row, int(place.kv_head), batch);
         }
-        const int head0 = int(place.kv_head * p.group);
+        const int head0 = place.head0;
         int head = head0, tile = place.last;
 #pragma unroll 1
         for (int u = 0; u < place.all; ++u) {
@@ -83,10 +85,10 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
           barrier_expect(dy_full + 8 * j, kTileBytes);
 #pragma unroll
           for (int c = 0; c < kWidth / 64; ++c) load_box(dy0 + j * kTileBytes + c * kTile * 128, work.dy, dy_full + 8 * j, 64 * c, row, head, batch);
-          if (++head == head0 + int(p.group)) head = head0, --tile;
+          if (++head == head0 + place.heads) head = head0, --tile;
         }
-      } else if (warp <= kStores) {
-        add_in_turn<kParts<kWidth>, kStores, C::kRows, kTile>(p, place, warp - 1, dq0, dq_full, dq_free);
+      } else if (warp <= kSlots) {
+        add_in_turn<kParts<kWidth>, kSlots, C::kRows, kTile, true>(p, place, warp - 1, dq0, dq_full, dq_free);
       }
     }
   } else if (role == 2) {
@@ -101,7 +103,7 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
         const float inverse = kIsF16<T> ? power_of_two(-slope_power(largest)) : 1;
 #pragma unroll 1
         for (int c = 0; c < kParts<kWidth>; ++c) {
-          const int n = u * kParts<kWidth> + c, slot = n % 2;
+          const int n = (u * kParts<kWidth> + c) / kSlots, slot = c % kSlots;
           const uint64_t left = operand(anew(ds0)), right = operand(k0 + uint32_t(c) * C::kRows * 128);
           pin(dq);
           begin_products();
@@ -111,7 +113,7 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
           wait_products<0>();
           pin(dq);
           if (c == kParts<kWidth> - 1 && lane == 0) barrier_arrive(ds_free);
-          barrier_wait(dq_free + 8 * slot, uint32_t(n / 2 + 1) % 2);
+          barrier_wait(dq_free + 8 * slot, uint32_t(n + 1) % 2);
           put_part<T>(dq, inverse, dq0 + slot * kPartBytes);
           publish();
           barrier_arrive(dq_full + 8 * slot);
@@ -189,28 +191,39 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
 #pragma unroll
       for (int m = 0; m < kBlocks; ++m) pin(sum[m]), pin(words[m]);
     };
+    const auto pack = [&] {
+#pragma unroll
+      for (int m = 0; m < kBlocks; ++m)
+#pragma unroll
+        for (int n = 0; n < kSums; ++n) words[m][n][0] = pair<T>(x[m][n][0], x[m][n][1]), words[m][n][1] = pair<T>(x[m][n][2], x[m][n][3]);
+    };
     const auto pin_x = [&] {
 #pragma unroll
       for (int m = 0; m < kBlocks; ++m) pin(x[m]);
     };
     // Where a tile holds what is not finite: zeros in its place, once the products of both have read it. True: it did.
-    const auto clean = [&](uint32_t q, uint32_t dy) {
+    const auto clean = [&](int u, uint32_t q, uint32_t dy) {
       bool bad = false;
 #pragma unroll 1
       for (int c = 0; c < kWidth / 64; ++c)
         bad = bad || MmaTile<T, 64, 256, kTile>::template any_nonfinite<kTile>(q + uint32_t(c) * kTile * 128) || MmaTile<T, 64, 256, kTile>::template any_nonfinite<kTile>(dy + uint32_t(c) * kTile * 128);
-      if (!named_any(1, 256, bad)) return false;
+      if (bad) odd_tile = u;
+      barrier_arrive(met);
+      barrier_wait(met, 0);
+      bad = odd_tile == u;
+      if (bad) {
 #pragma unroll 1
-      for (int c = 0; c < kWidth / 64; ++c)
-        MmaTile<T, 64, 256, kTile>::template clean<kTile>(q + uint32_t(c) * kTile * 128), MmaTile<T, 64, 256, kTile>::template clean<kTile>(dy + uint32_t(c) * kTile * 128);
-      publish();
-      named_wait(1, 256);
-      return true;
+        for (int c = 0; c < kWidth / 64; ++c)
+          MmaTile<T, 64, 256, kTile>::template clean<kTile>(q + uint32_t(c) * kTile * 128), MmaTile<T, 64, 256, kTile>::template clean<kTile>(dy + uint32_t(c) * kTile * 128);
+        publish();
+      }
+      barrier_arrive(met);
+      barrier_wait(met, 1);
+      return bad;
     };
     const uint32_t mine = p0 + uint32_t(threadIdx.x % 128) * 16;  // the thread's weights, four words at a step of 2048 bytes
     int query = place.last * kTile, head = 0;
     if (role == 0) {
-      const float unit = float(p.scale * kExpUnit<Pack<float, 1>>);
 #pragma unroll 1
       for (int u = 0; u < place.all; ++u) {
         const int i = u % 2, j = u % C::kTiles;
@@ -229,7 +242,16 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
               for (int e = 0; e < 4; ++e) x[m][n][e] = bad_key[64 * m + first + 8 * (e / 2) + g] ? float(kNaN) : x[m][n][e];
         }
 #pragma unroll
-        for (int m = 0; m < kBlocks; ++m) to_weights(x[m], lse, unit);
+        for (int m = 0; m < kBlocks; ++m) {
+          if constexpr (kGeneral) {
+            if (m == 0) barrier_wait(p_free, uint32_t(u + 1) % 2);
+            uint32_t low, high;
+            to_weights<T>(x[m], lse, scores_of(p, place, place.head0 + head), float(query + 2 * t + int(place.mask.shift) - place.key0 - 64 * m - first - g), [&](int n, uint32_t a, uint32_t b) {
+              if (n % 2 == 0) low = a, high = b;
+              else store_shared(mine + uint32_t(m * kSums + n / 2 * 2) * 1024, uint4{low, high, a, b});
+            });
+          } else to_weights(x[m], lse, work.unit);
+        }
         if (masked) {
           uint32_t seen[kBlocks][2];
 #pragma unroll
@@ -237,32 +259,30 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
 #pragma unroll
             for (int r = 0; r < 2; ++r) seen[m][r] = queries_seen<kTile>(seen_by[64 * m + first + 8 * r + g], query), keep_seen(x[m], r, seen[m][r]);
           if (odd) barrier_wait(dy_full + 8 * j, uint32_t(u / C::kTiles) % 2);
-          if (odd && clean(q, dy)) {
+          if (odd && clean(u, q, dy)) {
             const int left = int(place.s.q_len) - query;
 #pragma unroll
             for (int m = 0; m < kBlocks; ++m) {
               float(&dv)[1][kWidth / 8][4] = reinterpret_cast<float(&)[1][kWidth / 8][4]>(sum[m]);
-              add_nonfinite<T, kWidth, 1>(dv, seen[m], row_at<const T>(p.dy, place.s, place.kv_head * p.group + head, place.s.q_start + query), p.dy.row, left < kTile ? left : kTile, 0,
+              add_nonfinite<T, kWidth, 1>(dv, seen[m], row_at<const T>(p.dy, place.s, place.head0 + head, place.s.q_start + query), p.dy.row, left < kTile ? left : kTile, 0,
                                           int(p.head_dim_v));
             }
           }
         }
         if (lane == 0) barrier_arrive(q_free + 8 * i);
+        pack();
+        if constexpr (!kGeneral) {
+          barrier_wait(p_free, uint32_t(u + 1) % 2);
 #pragma unroll
-        for (int m = 0; m < kBlocks; ++m)
+          for (int m = 0; m < kBlocks; ++m)
 #pragma unroll
-          for (int n = 0; n < kSums; ++n) words[m][n][0] = pair<T>(x[m][n][0], x[m][n][1]), words[m][n][1] = pair<T>(x[m][n][2], x[m][n][3]);
-        barrier_wait(p_free, uint32_t(u + 1) % 2);
-#pragma unroll
-        for (int m = 0; m < kBlocks; ++m)
-#pragma unroll
-          for (int n = 0; n < kSums / 2; ++n)
-            store_shared(mine + uint32_t(m * kSums / 2 + n) * 2048, uint4{words[m][2 * n][0], words[m][2 * n][1], words[m][2 * n + 1][0], words[m][2 * n + 1][1]});
+            for (int n = 0; n < kSums; n += 2) store_shared(mine + uint32_t(m * kSums + n) * 1024, uint4{words[m][n][0], words[m][n][1], words[m][n + 1][0], words[m][n + 1][1]});
+        }
         __syncwarp();
         if (lane == 0) barrier_arrive(p_full);
         barrier_wait(dy_full + 8 * j, uint32_t(u / C::kTiles) % 2);
         begin_weighted(dy);
-        if (++head == int(p.group)) head = 0, query -= kTile;
+        if (++head == place.heads) head = 0, query -= kTile;
         wait_products<0>();
         pin_sums();
         if (lane == 0) barrier_arrive(dy_free + 8 * j);
@@ -281,7 +301,7 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
         const bool masked = query < place.all_from || query + kTile > place.all_to, odd = masked && any_odd<kTile>(sums);
         wait_products<0>();
         pin_x();
-        if (odd) clean(q, dy);
+        if (odd) clean(u, q, dy);
         if (lane == 0) barrier_arrive(dy_free + 8 * j);
         barrier_wait(p_full, uint32_t(u) % 2);
 #pragma unroll
@@ -293,9 +313,9 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
 #pragma unroll
             for (int h = 0; h < 4; ++h) {
               const int at = n + h / 2;  // rows g and g + 8 by h % 2
-              const float a = __uint_as_float(load_shared_word(sums + 4 * (kTile + 8 * at + 2 * t))), b = __uint_as_float(load_shared_word(sums + 4 * (kTile + 8 * at + 2 * t + 1)));
+              const float2 delta = load_shared_pair(sums + 4 * kTile + 8 * (4 * at + t));
               float &low = x[m][at][2 * (h % 2)], &high = x[m][at][2 * (h % 2) + 1];
-              low = slope_of<T>(low_value<T>(weight[h]).v, low, a, factor), high = slope_of<T>(high_value<T>(weight[h]).v, high, b, factor);
+              low = slope_of<T>(low_value<T>(weight[h]).v, low, delta.x, factor), high = slope_of<T>(high_value<T>(weight[h]).v, high, delta.y, factor);
             }
           }
         __syncwarp();
@@ -306,10 +326,7 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
 #pragma unroll
             for (int r = 0; r < 2; ++r) keep_seen(x[m], r, queries_seen<kTile>(seen_by[64 * m + first + 8 * r + g], query));
         }
-#pragma unroll
-        for (int m = 0; m < kBlocks; ++m)
-#pragma unroll
-          for (int n = 0; n < kSums; ++n) words[m][n][0] = pair<T>(x[m][n][0], x[m][n][1]), words[m][n][1] = pair<T>(x[m][n][2], x[m][n][3]);
+        pack();
         barrier_wait(ds_free, uint32_t(u + 1) % 2);
 #pragma unroll
         for (int m = 0; m < kBlocks; ++m)
@@ -323,29 +340,26 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
         publish();
         barrier_arrive(ds_full);
         begin_weighted(q);
-        if (++head == int(p.group)) head = 0, query -= kTile;
+        if (++head == place.heads) head = 0, query -= kTile;
       }
       wait_products<0>();
       pin_sums();
     }
     named_wait(1, 256);  // v is read no more, nor are q and dy
     const bool of_dv = role == 0;
-    const float size = of_dv ? kWeightUnit<T> : kIsF16<T> && place.all > 0 ? float(p.scale) * power_of_two(-slope_power(largest)) : float(p.scale), factor[2] = {size, size};
-    const SdpaTensor& to = of_dv ? p.dv : p.dk;
-    const int width = int(of_dv ? p.head_dim_v : p.head_dim);
+    const float factor = of_dv ? kWeightUnit<T> : kIsF16<T> && place.all > 0 ? power_of_two(-slope_power(largest)) : 1;
 #pragma unroll
     for (int m = 0; m < kBlocks; ++m) {
       const float(&rows)[1][kWidth / 8][4] = reinterpret_cast<const float(&)[1][kWidth / 8][4]>(sum[m]);
-      write_rows<Rows, T, kWidth, 1>(rows, factor, of_dv ? q0 : v0, 64 * m + first, place.n, 0, width, of_dv ? work.dv_chunks : work.dk_chunks,
-                                     [&](int r) { return row_at<T>(to, place.s, place.kv_head, place.s.k_start + place.key0 + r); });
+      write_keys<Rows, T, kWidth>(work, place, of_dv, rows, factor, of_dv ? q0 : v0, 64 * m + first);
     }
   }
 #endif
 }
 
 template <class T> int backward(const SdpaCuda& p, void* stream) {
-  if (sdpa_ordered_width(p.head_dim, p.head_dim_v) <= 192) return launch_ordered<T, 192, Config<192>>(p, keys_kernel<T, 192>, stream);
-  return launch_ordered<T, 256, Config<256>>(p, keys_kernel<T, 256>, stream);
+  if (sdpa_ordered_width(p.head_dim, p.head_dim_v) <= 192) return launch_ordered<T, 192, Config<192>>(p, general(p) ? keys_kernel<T, 192, true> : keys_kernel<T, 192, false>, stream);
+  return launch_ordered<T, 256, Config<256>>(p, general(p) ? keys_kernel<T, 256, true> : keys_kernel<T, 256, false>, stream);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ std::string refuse_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
   return d.scale && !(*d.scale > 0) ? "for scales above 0" : refuse_mma(d, p);
 }
 std::string refuse_backward_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
-  if (const std::string why = refuse_scores(d); !why.empty()) return why;
+  if (d.has_bias()) return "for scores without bias";
   return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
 }
 Status run_sm90(const Launch<FlashSdpa>& l) {
@@ -130,6 +130,9 @@ void carve_ordered(const SdpaDescriptor& d, SdpaCuda& p, Carver& c) {
   p.sums = static_cast<float*>(c.take_bytes("sums of queries", d.heads * p.tiles * tile, 8));
   p.turns = static_cast<int*>(c.take_bytes("turns", sdpa_ordered_parts(width) * d.heads * p.tiles + 1, 4));
   p.dq_sums = static_cast<float*>(c.take_bytes("dq", d.heads * p.tiles * tile * width, 4));
+  p.shares = sdpa_ordered_shares(d.heads / d.hk(), d.hk(), d.k_len, width);
+  if (p.shares > 1)
+    p.dkv_sums = static_cast<float*>(c.take_bytes("dk and dv of heads", p.shares * 2 * d.hk() * (d.varlen ? d.total_k : d.batch * d.k_len), uint64_t(4 * width)));
   if (d.dtype == DType::f16) p.largest = static_cast<float*>(c.take_bytes("largest of queries", d.heads * p.tiles, 8));
 }
 void carve_backward_sm90(const SdpaDescriptor& d, const void*, Carver& c) {
@@ -146,7 +149,7 @@ Status run_backward_sm90(const Launch<FlashSdpaBackward>& l) {
   const SdpaCudaMma& kernels = sdpa_ordered_width(d.head_dim, d.dv()) <= 128 ? sdpa_cuda_backward_ordered : sdpa_cuda_backward_relay;
   int answer = 0;
   const Status queued = device::queue(l.stream, "flash_sdpa_backward.cuda.wgmma", [&] { return (answer = kernels.forward[d.dtype](p, l.stream.handle)) == kSdpaNotOrdered ? 0 : answer; });
-  return answer == kSdpaNotOrdered ? run_backward_mma(l) : queued;
+  return answer != kSdpaNotOrdered ? queued : refuse_scores(d).empty() ? run_backward_mma(l) : run_backward_exact(l);
 }
 Status run_backward_mma(const Launch<FlashSdpaBackward>& l) {
   const DType t = l.desc.dtype;

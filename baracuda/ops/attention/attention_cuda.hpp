@@ -17,9 +17,10 @@ struct SdpaCuda : SdpaCall {
   void* dbias;
   int64_t dbias_stride[4], bias_shape[4];
   // Backward in one pass: tiles of queries of a head; lse and delta of each tile; turns of its parts, and of the blocks; dq before the scale;
-  // f16: what bounds the score gradients of a tile.
-  int64_t tiles;
-  float *sums, *dq_sums, *largest;
+  // f16: what bounds the score gradients of a tile. Heads of a group that are shared out: into how many parts, and dk and dv of each,
+  // [shares][dk, dv][batch or 1, kv_heads, k_len or total_k][width].
+  int64_t tiles, shares;
+  float *sums, *dq_sums, *largest, *dkv_sums;
   int* turns;
 };
 // A CUDA error number; 0: queued.
@@ -28,6 +29,14 @@ using SdpaLaunch = int (*)(const SdpaCuda&, void* stream);
 constexpr int sdpa_ordered_width(int64_t d, int64_t dv) { return int(((d > dv ? d : dv) + 63) / 64 * 64); }
 constexpr int sdpa_ordered_tile(int width) { return width <= 64 ? 128 : 64; }
 constexpr int sdpa_ordered_parts(int width) { return sdpa_ordered_tile(width) * width / 4096; }
+constexpr int sdpa_ordered_keys(int width) { return width <= 128 ? 128 : 64; }  // of a block
+// Parts of a group of query heads, each to blocks of its own: where few key heads give few blocks. The batch does not count, so that bits do not depend on it.
+constexpr int64_t sdpa_ordered_shares(int64_t group, int64_t kv_heads, int64_t k_len, int width) {
+  const int64_t blocks = kv_heads * ((k_len + sdpa_ordered_keys(width) - 1) / sdpa_ordered_keys(width));
+  for (int64_t n = 1; n < group; ++n)
+    if (group % n == 0 && n * blocks >= 512) return n;
+  return group;
+}
 inline constexpr int kSdpaNotOrdered = -1;  // its answer where the copy engine cannot read a tensor; nothing is queued
 inline constexpr int64_t kSdpaMmaRows = 64;  // the fewest query rows of a block on tensor cores
 struct SdpaCudaForward { ByDType<SdpaLaunch> exact; };

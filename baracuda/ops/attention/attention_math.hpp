@@ -78,6 +78,17 @@ template <class V> BARACUDA_HD V softcap(V s, V c, V inverse, V& slope) {
   slope = fma(-t, t, V(1));
   return c * t;
 }
+// tanh(x) from e^(2 x) by the device's short exponential and reciprocal, absolute error 2^-22: `twice` is x in units in which exp_weight gives e^(2 x).
+template <class V> BARACUDA_HD V quick_tanh(V twice) {
+  const V y = exp_weight<4>(twice) + V(1);
+#ifdef __CUDA_ARCH__
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(y.v));
+  return fma(V(-2), V::of(r), V(1));
+#else
+  return fma(V(-2), V(1) / y, V(1));
+#endif
+}
 // A bias of -inf hides the key, whatever the score is.
 template <class V> BARACUDA_HD V biased(V s, V b) { return where(b == V(-kInf), b, s + b); }
 template <class V> BARACUDA_HD V alibi(V s, V slope, V distance) { return fma(-slope, abs(distance), s); }

@@ -6,7 +6,6 @@
 //   sums kernel   lse in the exponential's unit and delta = dy.y for each tile of queries, and nobody's turn has come
 //   keys kernel   one for each file that includes this
 //   dq kernel     dq = scale * scratch
-#include "baracuda/device/half.cuh"
 #include "baracuda/device/hopper.cuh"
 #include "baracuda/ops/attention/attention_gradient.cuh"
 
@@ -18,13 +17,25 @@ struct Work {
   uint32_t parts, section;  // blocks of a head's keys; heads whose rows and dq the L2 cache holds together
   CUtensorMap q, k, v, dy;
   bool dq_chunks, dk_chunks, dv_chunks;
+  float unit;  // from products to exponents
 };
 inline constexpr int kPart = 64 * 64;  // numbers of a part of a tile's dq: 64 columns of 64 rows, or 64 rows
 inline constexpr int kPartBytes = 4 * kPart;
 template <int kWidth> inline constexpr int kQueryTile = sdpa_ordered_tile(kWidth);
 template <int kWidth> inline constexpr int kParts = sdpa_ordered_parts(kWidth);
-template <class T> __device__ __forceinline__ Pack<float, 1> low_value(uint32_t v) { return Pack<float, 1>::of(widened(__builtin_bit_cast(T, uint16_t(v)))); }
-template <class T> __device__ __forceinline__ Pack<float, 1> high_value(uint32_t v) { return low_value<T>(v >> 16); }
+// Halves of a pair as numbers, in one instruction: the sign of a NaN does not count here.
+template <class T> __device__ __forceinline__ Pack<float, 1> low_value(uint32_t v) {
+  float x;
+  if constexpr (kIsF16<T>) asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(x) : "r"(v));
+  else x = __uint_as_float(v << 16);
+  return Pack<float, 1>::of(x);
+}
+template <class T> __device__ __forceinline__ Pack<float, 1> high_value(uint32_t v) {
+  float x;
+  if constexpr (kIsF16<T>) asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(x) : "r"(v));
+  else x = __uint_as_float(v & 0xffff0000u);
+  return Pack<float, 1>::of(x);
+}
 // The first of a sequence's tiles among those of a head.
 __device__ __forceinline__ int64_t first_tile(const SdpaCuda& p, const SdpaSequence& s, int tile) {
   return p.cu_q ? s.q_start / tile + s.b : s.b * ((p.q_len + tile - 1) / tile);
@@ -94,7 +105,9 @@ struct Place {
   SdpaSequence s;
   Mask mask;
   int64_t kv_head, first;  // first: tile 0 of the sequence
-  int key0, n, last, all;  // tiles of queries from `last` down, of each of the group's heads: `all` together
+  int head0, heads;        // query heads
+  int share, key0, n;
+  int last, all;           // tiles of queries from `last` down, of each head: `all` together
   int all_from, all_to;    // queries that see all keys of the block
   bool falls;              // sequences that fall would share tiles, and no turn would come: parts are added as they come
 };
@@ -112,18 +125,19 @@ using namespace hopper;
 // keys first, which a causal mask makes longer.
 template <int kParts, int kRows, int kTile> __device__ __forceinline__ void take_place(const Work& work, Place& place) {
   const SdpaCuda& p = work.p;
-  const uint32_t item = uint32_t(atomicAdd(&p.turns[kParts * p.heads * p.tiles], 1)), heads = uint32_t(p.kv_heads), from = item / (work.section * work.parts) * work.section;
+  const uint32_t item = uint32_t(atomicAdd(&p.turns[kParts * p.heads * p.tiles], 1)), heads = uint32_t(p.kv_heads * p.shares), from = item / (work.section * work.parts) * work.section;
   const uint32_t width = min(work.section, uint32_t(p.batch) * heads - from), in_section = item - from * work.parts, head = from + in_section % width;
   Place at;
   at.s = sequence_of(p, head / heads);
   at.mask = mask_of(p, at.s);
-  at.kv_head = head % heads;
+  at.kv_head = head % heads / p.shares, at.share = int(head % p.shares);
+  at.heads = int(p.group / p.shares), at.head0 = int(at.kv_head * p.group) + at.share * at.heads;
   at.key0 = int(in_section / width) * kRows, at.n = int(least(kRows, at.s.k_len - at.key0));
   at.first = first_tile(p, at.s, kTile);
   int begin = 0, end = 0;
   if (at.n > 0) queries_of(at.mask, at.s, at.key0, at.n, kTile, begin, end);
   const int tiles = end > begin ? (end - begin + kTile - 1) / kTile : 0;
-  at.last = begin / kTile + tiles - 1, at.all = tiles * int(p.group);
+  at.last = begin / kTile + tiles - 1, at.all = tiles * at.heads;
   at.all_from = queries_seeing(at.mask, at.s, at.key0 + kRows - 1).x, at.all_to = queries_seeing(at.mask, at.s, at.key0).y;
   at.falls = false;
   place = at;
@@ -137,9 +151,8 @@ template <int kThreads> __device__ __forceinline__ bool lengths_fall(const SdpaC
 }
 // f16: the largest entries of the block's tiles join `largest`, which was 0.
 template <int kThreads> __device__ __forceinline__ void find_largest(const SdpaCuda& p, const Place& place, int (&largest)[3]) {
-  const int group = int(p.group);
   for (int u = int(threadIdx.x); u < place.all; u += kThreads) {
-    const int64_t tile = (place.kv_head * group + u % group) * p.tiles + place.first + place.last - u / group;
+    const int64_t tile = int64_t(place.head0 + u % place.heads) * p.tiles + place.first + place.last - u / place.heads;
 #pragma unroll
     for (int i = 0; i < 2; ++i) atomicMax(&largest[i], __float_as_int(p.largest[2 * tile + i]));
   }
@@ -153,13 +166,15 @@ __device__ __forceinline__ int slope_power(const int (&largest)[3]) {
   return power > 100 ? 100 : power < -100 ? -100 : power;
 }
 
-// One thread adds the block's parts `part`, part + kStep, ... of each tile, in turn. Parts pass through two slots, one after the other.
+// One thread adds the block's parts `part`, part + kSlots, ... of each tile, in turn, which pass through its slot of shared memory. kLate: it gives
+// a turn on when it comes back for the next one, where waiting for the additions would take it too long.
 // Order between blocks: the engine's additions are made in the L2 cache; wait_stores() says that they are done, the release of the turn comes behind it, and
 // the acquire of it, with a fence between it and the engine's next accesses, before the next block's.
-template <int kParts, int kStep, int kRows, int kTile>
+template <int kParts, int kSlots, int kRows, int kTile, bool kLate>
 __device__ __forceinline__ void add_in_turn(const SdpaCuda& p, const Place& place, int part, uint32_t slots, uint32_t full, uint32_t free) {
-  const int head0 = int(place.kv_head * p.group), block = place.key0 / kRows;
+  const int head0 = place.head0, block = place.key0 / kRows;
   int head = head0, tile = place.last;
+  [[maybe_unused]] int *due = nullptr, due_rank = 0;
 #pragma unroll 1
   for (int u = 0; u < place.all; ++u) {
     const int64_t at = int64_t(head) * p.tiles + place.first + tile;
@@ -167,26 +182,31 @@ __device__ __forceinline__ void add_in_turn(const SdpaCuda& p, const Place& plac
     const int64_t lowest = place.mask.left < 0 ? 0 : most(0, int64_t(tile) * kTile + place.mask.shift - place.mask.left) / kRows;
     const int rank = block - int(lowest);
     const auto add = [&](int c) {
-      const int n = u * kParts + c, slot = kParts % 2 == 0 ? c % 2 : n % 2;
+      const int n = (u * kParts + c) / kSlots;
       int* const turn = p.turns + kParts * at + c;
       float* const to = p.dq_sums + (kParts * at + c) * kPart;
-      barrier_wait(full + 8 * slot, uint32_t(n / 2) % 2);
+      barrier_wait(full + 8 * part, uint32_t(n) % 2);
+      if constexpr (kLate) {
+        if (due) wait_stores(), store_release(due, due_rank);
+        due = turn, due_rank = rank + 1;
+      }
       while (!place.falls && load_acquire(turn) != rank) {}
       fence_engine();
-      if (rank == 0) store_bytes(to, slots + slot * kPartBytes, kPartBytes);
-      else add_floats(to, slots + slot * kPartBytes, kPartBytes);
+      if (rank == 0) store_bytes(to, slots + part * kPartBytes, kPartBytes);
+      else add_floats(to, slots + part * kPartBytes, kPartBytes);
       commit_stores();
       wait_stores_read();
-      barrier_arrive(free + 8 * slot);
-      wait_stores();
-      store_release(turn, rank + 1);
+      barrier_arrive(free + 8 * part);
+      if constexpr (!kLate) wait_stores(), store_release(turn, rank + 1);
     };
-    if constexpr (kParts == kStep) add(part);
+    static_assert(kParts % kSlots == 0);
+    if constexpr (kParts == kSlots) add(part);
     else
 #pragma unroll 1
-      for (int c = part; c < kParts; c += kStep) add(c);
-    if (++head == head0 + int(p.group)) head = head0, --tile;
+      for (int c = part; c < kParts; c += kSlots) add(c);
+    if (++head == head0 + place.heads) head = head0, --tile;
   }
+  if constexpr (kLate) wait_stores(), store_release(due, due_rank);
 }
 // A thread's eight groups of sums of a part to its slot, in the order of the fragments.
 template <class T> __device__ __forceinline__ void put_part(const float (&dq)[8][4], float factor, uint32_t slot) {
@@ -217,15 +237,51 @@ template <int kTile> __device__ __forceinline__ bool any_odd(uint32_t sums) {
   for (int e = int(threadIdx.x) % 32; e < 2 * kTile; e += 32) odd = odd || !(fabsf(__uint_as_float(load_shared_word(sums + 4 * e))) < float(kInf));
   return __any_sync(kAllLanes, odd);
 }
+__device__ __forceinline__ float2 load_shared_pair(uint32_t at) {
+  float2 v;
+  asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(at) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_shared_words(uint32_t to, uint32_t a, uint32_t b) { asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(to), "r"(a), "r"(b) : "memory"); }
+__device__ __forceinline__ void load_shared_words(uint32_t at, uint32_t& a, uint32_t& b) {
+  asm volatile("ld.shared.v2.b32 {%0,%1}, [%2];" : "=r"(a), "=r"(b) : "r"(at) : "memory");
+}
 // p from the sums of a product, ds from p and the sums of the other one. f16: p is kept times 2^15, ds times `factor` times 2^15.
 template <int kSums> __device__ __forceinline__ void to_weights(float (&x)[kSums][4], uint32_t lse, float unit) {
   using V = Pack<float, 1>;
   const int t = int(threadIdx.x) % 4;
 #pragma unroll
   for (int j = 0; j < kSums; ++j) {
-    const float a = __uint_as_float(load_shared_word(lse + 4 * (8 * j + 2 * t))), b = __uint_as_float(load_shared_word(lse + 4 * (8 * j + 2 * t + 1)));
+    const float2 of_query = load_shared_pair(lse + 8 * (4 * j + t));
 #pragma unroll
-    for (int e = 0; e < 4; ++e) x[j][e] = exp_weight<4>(fma(V::of(x[j][e]), V::of(unit), V::of(-(e % 2 ? b : a)))).v;
+    for (int e = 0; e < 4; ++e) x[j][e] = exp_weight<4>(fma(V::of(x[j][e]), V::of(unit), V::of(-(e % 2 ? of_query.y : of_query.x)))).v;
+  }
+}
+// The same for scores with softcap or ALiBi, whose p times the softcap's derivative, which ds is made of, goes to second(j, its two pairs). `line`: how far the
+// lane's first key is from the tile's first query.
+struct Scores { float unit, cap, slope; };  // unit: of the tanh, if `cap`
+__device__ __forceinline__ Scores scores_of(const SdpaCuda& p, const Place& place, int head) {
+  constexpr double kUnit = kExpUnit<Pack<float, 1>>;
+  return {float(p.softcap != 0 ? 2 * kUnit * p.scale / p.softcap : kUnit * p.scale), float(kUnit * p.softcap),
+          p.slopes ? float(kUnit) * p.slopes[place.s.b * p.slopes_batch + head * p.slopes_head] : 0};
+}
+template <class T, int kSums, class F> __device__ __forceinline__ void to_weights(float (&x)[kSums][4], uint32_t lse, const Scores& f, float line, F second) {
+  using V = Pack<float, 1>;
+  const int t = int(threadIdx.x) % 4;
+#pragma unroll
+  for (int j = 0; j < kSums; ++j) {
+    const float2 of_query = load_shared_pair(lse + 8 * (4 * j + t));
+    V d[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      V s = V::of(x[j][e]) * V::of(f.unit);
+      d[e] = V(1);
+      if (f.cap != 0) s = quick_tanh(s), d[e] = fma(-s, s, V(1)), s = s * V::of(f.cap);
+      if (f.slope != 0) s = alibi(s, V::of(f.slope), V::of(line + float(8 * j - 8 * (e / 2) + e % 2)));
+      const V w = exp_weight<4>(s - V::of(e % 2 ? of_query.y : of_query.x));
+      x[j][e] = w.v, d[e] = w * d[e];
+    }
+    second(j, pair<T>(d[0].v, d[1].v), pair<T>(d[2].v, d[3].v));
   }
 }
 template <class T> __device__ __forceinline__ float slope_of(float weight, float dp, float delta, float factor) {
@@ -233,6 +289,74 @@ template <class T> __device__ __forceinline__ float slope_of(float weight, float
   return weight * (dp - delta);
 }
 #endif
+
+// The first `left` of eight sums times `scale`, to a multiple of 16 bytes where `chunks`.
+template <class T> __device__ __forceinline__ void write_chunk(T* at, const float (&sum)[8], float scale, int left, bool chunks) {
+  uint32_t word[4];
+#pragma unroll
+  for (int t = 0; t < 4; ++t) word[t] = pair<T>(sum[2 * t] * scale, sum[2 * t + 1] * scale);
+  uint16_t* const to = reinterpret_cast<uint16_t*>(at);
+  if (chunks && left >= 8) *reinterpret_cast<uint4*>(to) = uint4{word[0], word[1], word[2], word[3]};
+  else
+#pragma unroll
+    for (int e = 0; e < 8; ++e)
+      if (e < left) to[e] = uint16_t(word[e / 2] >> (e % 2 * 16));
+}
+// Where dk or dv of a key is summed: element 0 of its row.
+template <int kWidth> __device__ __forceinline__ float* shared_sums(const SdpaCuda& p, int64_t share, bool of_dv, const SdpaSequence& s, int64_t kv_head, int64_t key) {
+  const int64_t keys = p.cu_k ? p.total_k : p.k_len, batch = p.cu_k ? 0 : s.b, batches = p.cu_k ? 1 : p.batch;
+  return p.dkv_sums + ((((2 * share + of_dv) * batches + batch) * p.kv_heads + kv_head) * keys + s.k_start + key) * kWidth;
+}
+// dk or dv of a warp's 16 keys from `first` on: sums times `factor` to the gradient, by way of the rows of a tile, or, where heads are shared out, to the block's sums.
+template <class Rows, class T, int kWidth> __device__ __forceinline__ void write_keys(const Work& work, const Place& place, bool of_dv, const float (&sum)[1][kWidth / 8][4], float factor,
+                                                                                     uint32_t tile, int first) {
+  const SdpaCuda& p = work.p;
+  if (p.shares == 1) {
+    const float all = of_dv ? factor : factor * float(p.scale), factors[2] = {all, all};
+    const SdpaTensor& to = of_dv ? p.dv : p.dk;
+    write_rows<Rows, T, kWidth, 1>(sum, factors, tile, first, place.n, 0, int(of_dv ? p.head_dim_v : p.head_dim), of_dv ? work.dv_chunks : work.dk_chunks,
+                                   [&](int r) { return row_at<T>(to, place.s, place.kv_head, place.s.k_start + place.key0 + r); });
+    return;
+  }
+  const int g = int(threadIdx.x) % 32 / 4, t = int(threadIdx.x) % 4;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int r = first + 8 * i + g;
+    if (r >= place.n) continue;
+    float* const to = shared_sums<kWidth>(p, place.share, of_dv, place.s, place.kv_head, place.key0 + r) + 2 * t;
+#pragma unroll
+    for (int j = 0; j < kWidth / 8; ++j) *reinterpret_cast<float2*>(to + 8 * j) = {sum[0][j][2 * i] * factor, sum[0][j][2 * i + 1] * factor};
+  }
+}
+inline constexpr int kSumRows = 64;  // keys of a block
+// dk and dv from their shares, in order.
+template <class T, int kWidth> __global__ void __launch_bounds__(256) dkv_kernel(const __grid_constant__ Work work) {
+  const SdpaCuda& p = work.p;
+  const int64_t parts = (p.k_len + kSumRows - 1) / kSumRows, item = blockIdx.x / 2, kv_head = item / parts % p.kv_heads;
+  const bool of_dv = blockIdx.x % 2 != 0;
+  const SdpaSequence s = sequence_of(p, item / parts / p.kv_heads);
+  const int64_t key0 = item % parts * kSumRows;
+  const SdpaTensor& to = of_dv ? p.dv : p.dk;
+  const int width = int(of_dv ? p.head_dim_v : p.head_dim), n = int(least(kSumRows, s.k_len - key0));
+  const float scale = of_dv ? 1 : float(p.scale);
+  const bool chunks = of_dv ? work.dv_chunks : work.dk_chunks;
+  const int64_t share = p.shares > 1 ? shared_sums<kWidth>(p, 1, of_dv, s, kv_head, 0) - shared_sums<kWidth>(p, 0, of_dv, s, kv_head, 0) : 0;
+#pragma unroll 1
+  for (int i = int(threadIdx.x); i < n * (kWidth / 8); i += 256) {
+    const int r = i / (kWidth / 8), column = i % (kWidth / 8) * 8, left = width - column;
+    if (left <= 0) continue;
+    const float* const from = shared_sums<kWidth>(p, 0, of_dv, s, kv_head, key0 + r) + column;
+    float sum[8] = {};
+#pragma unroll 1
+    for (int64_t h = 0; h < p.shares; ++h) {
+      const float4 a = *reinterpret_cast<const float4*>(from + h * share), b = *reinterpret_cast<const float4*>(from + h * share + 4);
+      const float v[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+#pragma unroll
+      for (int e = 0; e < 8; ++e) sum[e] += v[e];
+    }
+    write_chunk<T>(row_at<T>(to, s, kv_head, s.k_start + key0 + r) + column, sum, scale, left, chunks);
+  }
+}
 
 // A block per tile: parts lie in the order of a product's fragments. No turn was taken: no key is seen.
 template <class T, int kWidth> __global__ void __launch_bounds__(256) dq_kernel(const __grid_constant__ Work work) {
@@ -258,19 +382,15 @@ template <class T, int kWidth> __global__ void __launch_bounds__(256) dq_kernel(
     for (int i = 0; i < 2; ++i) {
       const int64_t r = row0 + (kTile == 64 ? 0 : c * 64) + warp * 16 + g + 8 * i;
       if (r >= s.q_len || left <= 0) continue;
-      uint32_t word[4];
+      float sum[8];
 #pragma unroll
-      for (int t = 0; t < 4; ++t) word[t] = i ? pair<T>(part[t].z * scale, part[t].w * scale) : pair<T>(part[t].x * scale, part[t].y * scale);
-      uint16_t* const to = reinterpret_cast<uint16_t*>(row_at<T>(p.dq, s, head, s.q_start + r)) + column;
-      if (work.dq_chunks && left >= 8) *reinterpret_cast<uint4*>(to) = uint4{word[0], word[1], word[2], word[3]};
-      else
-#pragma unroll
-        for (int e = 0; e < 8; ++e)
-          if (e < left) to[e] = uint16_t(word[e / 2] >> (e % 2 * 16));
+      for (int t = 0; t < 4; ++t) sum[2 * t] = i ? part[t].z : part[t].x, sum[2 * t + 1] = i ? part[t].w : part[t].y;
+      write_chunk<T>(row_at<T>(p.dq, s, head, s.q_start + r) + column, sum, scale, left, work.dq_chunks);
     }
   }
 }
 
+inline bool general(const SdpaCuda& p) { return p.softcap != 0 || p.slopes; }
 // `keys`: the keys kernel of Config C.
 template <class T, int kWidth, class C> int launch_ordered(const SdpaCuda& p, void (*keys)(Work), void* stream) {
   const bool varlen = p.cu_q != nullptr;
@@ -278,18 +398,21 @@ template <class T, int kWidth, class C> int launch_ordered(const SdpaCuda& p, vo
   const auto map = [&](CUtensorMap& m, const SdpaTensor& t, int64_t heads, int64_t rows, int64_t width, int box) {
     return hopper::make_map(m, kIsF16<T>, t.p, {batch, heads, rows, width}, {t.batch, t.head, t.row, 1}, box);
   };
-  constexpr int64_t kCached = 32 << 20;
-  const int64_t one = p.group * p.q_len * (2 * (p.head_dim + p.head_dim_v) + 4 * kWidth);
-  Work work{p, uint32_t(device::ceil_div(p.k_len, C::kRows)), uint32_t(most(1, least(p.batch * p.kv_heads, kCached / one)))};
+  const int64_t cached = (p.right < 0 ? 32 : 128) << 20;  // under a causal mask more heads, so that fewer blocks of one wait for each other
+  const int64_t one = p.group / p.shares * p.q_len * (2 * (p.head_dim + p.head_dim_v) + 4 * kWidth);
+  Work work{p, uint32_t(device::ceil_div(p.k_len, C::kRows)), uint32_t(most(1, least(p.batch * p.kv_heads * p.shares, cached / one)))};
   if (!map(work.q, p.q, p.heads, rows, p.head_dim, C::kTile) || !map(work.dy, p.dy, p.heads, rows, p.head_dim_v, C::kTile) ||
       !map(work.k, p.k, p.kv_heads, all_keys, p.head_dim, C::kRows) || !map(work.v, p.v, p.kv_heads, all_keys, p.head_dim_v, C::kRows) || !in_chunks(p.y))
     return kSdpaNotOrdered;
+  work.unit = float(p.scale * kExpUnit<Pack<float, 1>>);
   work.dq_chunks = in_chunks(p.dq), work.dk_chunks = in_chunks(p.dk), work.dv_chunks = in_chunks(p.dv);
-  const int64_t tiles = p.batch * p.heads * device::ceil_div(p.q_len, C::kTile), blocks = p.batch * p.kv_heads * work.parts;
+  const int64_t tiles = p.batch * p.heads * device::ceil_div(p.q_len, C::kTile), blocks = p.batch * p.kv_heads * p.shares * work.parts;
   if (tiles)
     if (const int e = device::launch(sums_kernel<T, kWidth>, unsigned(tiles), 256, 0, stream, p)) return e;
   if (blocks)
     if (const int e = device::launch(keys, unsigned(blocks), C::kThreads, C::kBytes, stream, work)) return e;
+  if (blocks && p.shares > 1)
+    if (const int e = device::launch(dkv_kernel<T, kWidth>, unsigned(2 * p.batch * p.kv_heads * device::ceil_div(p.k_len, kSumRows)), 256, 0, stream, work)) return e;
   return tiles ? device::launch(dq_kernel<T, kWidth>, unsigned(tiles), 256, 0, stream, work) : 0;
 }
 
