@@ -125,6 +125,66 @@ for _dtype, *_shape in ((torch.bfloat16, 8, 32, 8, 1, 16384, 128), (torch.bfloat
     case("attention", f"decode {name_of(*_shape, True, False)}", (_dtype,))(decoding_case(*_shape))
 
 
+def gradients_case(b, h, sq, sk, d, lengths=(), softcap=0.0, alibi=False, window=-1, top_left=False):
+    """The causal backward with what changes its scores or its mask; lengths: of sequences that follow one another, instead of b, sq and sk."""
+    def make(dtype):
+        pieces = [(n, n) for n in lengths] or [(sq, sk)] * b
+        slopes = 2.0 ** -torch.arange(1, h + 1, device=DEVICE).mul(8 / h)
+        if lengths:
+            q, k, v, dy = (normal(sum(lengths), h, d, dtype=dtype) for _ in range(4))
+            cu = torch.tensor([0, *lengths], dtype=torch.int32, device=DEVICE).cumsum(0).int()
+            items = [tuple(t[cu[i]:cu[i + 1]].transpose(0, 1) for t in (q, k, v, dy)) for i in range(len(lengths))]
+        else:
+            q, k, v, dy = normal(b, h, sq, d, dtype=dtype), normal(b, h, sk, d, dtype=dtype), normal(b, h, sk, d, dtype=dtype), normal(b, h, sq, d, dtype=dtype)
+            items = list(zip(q, k, v, dy))
+        results, pairs = [], 0
+        for item, (nq, nk) in zip(items, pieces):
+            distance = torch.arange(nq, device=DEVICE)[:, None] + (0 if top_left else nk - nq) - torch.arange(nk, device=DEVICE)
+            hidden = (distance < 0) | ((distance > window) if window >= 0 else False)
+            pairs += h * (nq * nk - int(hidden.sum()))
+            heads = []
+            for j in range(h):
+                qj, kj, vj, dj = (t[j].double() for t in item)
+                for t in (qj, kj, vj):
+                    t.requires_grad_()
+                x = qj @ kj.T * d ** -0.5
+                if softcap:
+                    x = softcap * torch.tanh(x / softcap)
+                if alibi:
+                    x = x - slopes[j].double() * distance.abs()
+                x = x.masked_fill(hidden, -float("inf"))
+                lse = x.logsumexp(-1)
+                y = torch.exp(x - lse[:, None]) @ vj
+                heads.append((y.detach(), lse.detach()[:, None], *torch.autograd.grad(y, (qj, kj, vj), dj)))
+            results.append([torch.stack(t) for t in zip(*heads)])
+        y, lse, dq, dk, dv = (torch.cat(t, 1).transpose(0, 1) if lengths else torch.stack(t) for t in zip(*results))
+        lse = (lse.squeeze(-1).T if lengths else lse.squeeze(-1)).float().contiguous()
+        fields = dict(dtype=dtype, batch=len(pieces), heads=h, q_len=max(n for n, _ in pieces), k_len=max(n for _, n in pieces), head_dim=d, causal=True, softcap=softcap, alibi=alibi,
+                      window_left=window, align="top_left" if top_left else "bottom_right")
+        args = dict(dy=dy, q=q, k=k, v=v, y=y.to(dtype).contiguous(), lse=lse, dq=torch.empty_like(q), dk=torch.empty_like(k), dv=torch.empty_like(v))
+        if alibi:
+            args["alibi_slopes"] = slopes
+        if lengths:
+            fields.update(varlen=True, total_q=sum(lengths), total_k=sum(lengths))
+            args.update(cu_seqlens_q=cu, cu_seqlens_k=cu)
+        return dict(op="flash_sdpa_backward", fields=fields, args=args, out=dict(dq=dq, dk=dk, dv=dv), flops=10 * pairs * d, torch=None)
+    return make
+
+
+for _d in (128, 64, 256):  # all of about the same work as the first
+    _h = 2048 // _d
+    for _name, _make in (("plain", gradients_case(2, _h, 4096, 4096, _d)), ("softcap", gradients_case(2, _h, 4096, 4096, _d, softcap=30.0)),
+                         ("ALiBi", gradients_case(2, _h, 4096, 4096, _d, alibi=True)), ("softcap ALiBi", gradients_case(2, _h, 4096, 4096, _d, softcap=30.0, alibi=True)),
+                         ("window 1024", gradients_case(2, _h, 9216, 9216, _d, window=1023)), ("top left", gradients_case(2, _h, 4096, 4096, _d, top_left=True)),
+                         ("S4000", gradients_case(2, _h, 4000, 4000, _d)), ("queries 2048 keys 5120", gradients_case(2, _h, 2048, 5120, _d)),
+                         ("sequences", gradients_case(0, _h, 0, 0, _d, lengths=(4096, 1000, 2500, 3000, 500, 1700)))):
+        case("attention", f"backward variant D{_d} {_name}", (torch.bfloat16,))(_make)
+for _dtype, *_shape in ((torch.float16, 2, 16, 16, 8192, 8192, 128, True), (torch.bfloat16, 1, 16, 4, 4096, 4096, 128, True), (torch.bfloat16, 1, 32, 8, 16384, 16384, 128, True),
+                        (torch.float16, 1, 16, 16, 2048, 2048, 192, True), (torch.bfloat16, 1, 16, 16, 4096, 4096, 192, False), (torch.bfloat16, 1, 16, 16, 3000, 3000, 96, False),
+                        (torch.bfloat16, 2, 16, 16, 4096, 4096, 96, True)):
+    add((_dtype,), *_shape, True)
+
+
 def far_rows(backward):
     """Rows 2^30 elements apart, so that offsets pass 2^31."""
     def make(dtype):

@@ -9,7 +9,7 @@ namespace {
 using namespace attention;
 
 template <int kWidth, bool kGeneral> struct Config {
-  static constexpr int kRows = 128, kWorkers = 256, kThreads = 512, kTile = kQueryTile<kWidth>;  // keys of a block, queries of a tile
+  static constexpr int kRows = sdpa_ordered_keys(kWidth), kWorkers = 256, kThreads = 512, kTile = kQueryTile<kWidth>;  // keys of a block, queries of a tile
   static constexpr size_t kBytes = size_t(2 * kRows + 4 * kTile) * kWidth * 2 + (kGeneral ? 2 : 1) * kRows * kTile * 2 + 2 * kPartBytes + 2 * kTile * 8 + 1024;
 };
 

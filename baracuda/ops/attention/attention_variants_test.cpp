@@ -352,6 +352,13 @@ TEST(AttentionRows, EachOne) {
     shapes.push_back({.dtype = t, .heads = 2, .q_len = 330, .k_len = 500, .head_dim = 88, .head_dim_v = 96, .causal = true});
     shapes.push_back({.dtype = t, .heads = 2, .q_len = 333, .k_len = 290, .head_dim = 192, .head_dim_v = 136, .align = CausalAlign::top_left, .window_right = 4});
   }
+  for (DType t : {DType::f16, DType::bf16}) {
+    shapes.push_back({.dtype = t, .heads = 3, .q_len = 300, .k_len = 333, .head_dim = 64, .causal = true, .softcap = 4});
+    shapes.push_back({.dtype = t, .batch = 2, .heads = 2, .kv_heads = 1, .q_len = 290, .k_len = 270, .head_dim = 128, .causal = true, .window_left = 150, .softcap = 0.7, .alibi = true});
+    shapes.push_back({.dtype = t, .heads = 4, .q_len = 150, .k_len = 310, .head_dim = 96, .head_dim_v = 80, .alibi = true});
+    shapes.push_back({.dtype = t, .heads = 2, .q_len = 200, .k_len = 200, .head_dim = 256, .causal = true, .softcap = 30});
+    shapes.push_back({.dtype = t, .heads = 2, .q_len = 140, .k_len = 190, .head_dim = 160, .scale = -0.2, .causal = true, .alibi = true});
+  }
   const DeviceKind device = test_stream().device.kind;
   for (const SdpaDescriptor& d : shapes) {
     for (const auto& row : FlashSdpaPlan::rows(device)) {
