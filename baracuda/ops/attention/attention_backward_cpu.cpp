@@ -97,6 +97,7 @@ template <class T> struct Backward {
         hide = hide | (at < V(double(most(rows[r].lo - key, 0) - j))) | (at >= V(double(least(rows[r].hi - key, n) - j)));
       }
       w = where(hide, V(0), w), ds = where(hide, V(0), ds);
+      if constexpr (!kPlain) slope = where(hide, V(0), slope);
     }
     if (score_gradient) *score_gradient = ds;
     if constexpr (!kPlain) ds = ds * slope;

@@ -149,7 +149,7 @@ template <class T, int kWidth> struct Exact {
     else x = seen ? fma(scored<T>(p, row, key, s, slope), V(kExpUnit<V>), -lse) : V(-kInf);
     w = exp_weight<terms>(where(x > V(128), V(128), x));
     ds = w * (dp - delta);
-    if (!seen || x == V(-kInf)) w = ds = V(0);
+    if (!seen || x == V(-kInf)) w = ds = slope = V(0);
   }
   __device__ static V lse_of(const SdpaCall& p, const SdpaSequence& s, int64_t head, int64_t i) {
     const A lse = *row_at<const A>(p.lse, s, head, s.q_start + i);

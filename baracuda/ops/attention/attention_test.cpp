@@ -158,28 +158,29 @@ std::vector<std::pair<DType, int64_t>> dtypes_and_widths() {
 }
 // Whatever hidden keys, and queries that do not see a key, hold: every bit of what depends on neither stays.
 TEST(Attention, HiddenValuesNeverMatter) {
-  for (auto [t, w] : dtypes_and_widths()) {
-    SdpaDescriptor d = shape(t, 1, 2, 1, 150, 170, w);
-    d.causal = true;
-    Sdpa clean(d, 21), dirty(d, 21);
-    const int64_t bad_q = 60, bad_k = 100;  // query 60 sees keys 0 .. 80; key 100 is seen by queries from 80 on
-    for (int64_t e = 0; e < w; ++e) {
-      dirty.k.set(bad_k * w + e, NAN), dirty.v.set(bad_k * w + e, e % 2 ? INFINITY : NAN);
-      dirty.q.set(bad_q * w + e, NAN), dirty.dy.set(bad_q * w + e, NAN);
+  for (auto [t, w] : dtypes_and_widths())
+    for (double softcap : {0.0, 2.0}) {
+      SdpaDescriptor d = shape(t, 1, 2, 1, 150, 170, w);
+      d.causal = true, d.softcap = softcap;
+      Sdpa clean(d, 21), dirty(d, 21);
+      const int64_t bad_q = 60, bad_k = 100;  // query 60 sees keys 0 .. 80; key 100 is seen by queries from 80 on
+      for (int64_t e = 0; e < w; ++e) {
+        dirty.k.set(bad_k * w + e, NAN), dirty.v.set(bad_k * w + e, e % 2 ? INFINITY : NAN);
+        dirty.q.set(bad_q * w + e, NAN), dirty.dy.set(bad_q * w + e, NAN);
+      }
+      for (Sdpa* c : {&clean, &dirty}) {
+        ASSERT_OK(c->forward());
+        ASSERT_OK(c->backward());
+      }
+      for (int64_t i = 0; i < 2 * 150 * w; ++i) {
+        const int64_t head = i / (150 * w), query = i / w % 150;
+        if (query >= 80) EXPECT_TRUE(std::isnan(dirty.y.at(i)) && std::isnan(dirty.dq.at(i)));
+        else if (head == 0 && query == bad_q) EXPECT_TRUE(std::isnan(dirty.y.at(i)));
+        else EXPECT_TRUE(dirty.y.at(i) == clean.y.at(i) && dirty.dq.at(i) == clean.dq.at(i)) << head << " " << query;
+      }
+      for (int64_t i = 0; i < 170 * w; ++i)  // keys that neither query 60 of head 0 nor a query that saw NaN sees: none before ... after it
+        if (i / w <= 80 || i / w == bad_k) EXPECT_TRUE(std::isnan(dirty.dk.at(i))) << i / w;
     }
-    for (Sdpa* c : {&clean, &dirty}) {
-      ASSERT_OK(c->forward());
-      ASSERT_OK(c->backward());
-    }
-    for (int64_t i = 0; i < 2 * 150 * w; ++i) {
-      const int64_t head = i / (150 * w), query = i / w % 150;
-      if (query >= 80) EXPECT_TRUE(std::isnan(dirty.y.at(i)) && std::isnan(dirty.dq.at(i)));
-      else if (head == 0 && query == bad_q) EXPECT_TRUE(std::isnan(dirty.y.at(i)));
-      else EXPECT_TRUE(dirty.y.at(i) == clean.y.at(i) && dirty.dq.at(i) == clean.dq.at(i)) << head << " " << query;
-    }
-    for (int64_t i = 0; i < 170 * w; ++i)  // keys that neither query 60 of head 0 nor a query that saw NaN sees: none before ... after it
-      if (i / w <= 80 || i / w == bad_k) EXPECT_TRUE(std::isnan(dirty.dk.at(i))) << i / w;
-  }
 }
 TEST(Attention, HiddenQueriesNeverMatter) {  // a NaN query spoils the gradients of the keys that it sees, and no other
   for (auto [t, w] : dtypes_and_widths()) {
