@@ -185,6 +185,60 @@ for _dtype, *_shape in ((torch.float16, 2, 16, 16, 8192, 8192, 128, True), (torc
     add((_dtype,), *_shape, True)
 
 
+def variant_case(b, h, sq, sk, d, lengths=(), softcap=0.0, alibi=False, window=-1, top_left=False):
+    """The causal forward with what changes its scores or its mask; lengths: of sequences that follow one another, instead of b, sq and sk."""
+    def make(dtype):
+        pieces = [(n, n) for n in lengths] or [(sq, sk)] * b
+        slopes = 2.0 ** -torch.arange(1, h + 1, device=DEVICE).mul(8 / h)
+        if lengths:
+            q, k, v = (normal(sum(lengths), h, d, dtype=dtype) for _ in range(3))
+            cu = torch.tensor([0, *lengths], dtype=torch.int32, device=DEVICE).cumsum(0).int()
+            items = [tuple(t[cu[i]:cu[i + 1]].transpose(0, 1) for t in (q, k, v)) for i in range(len(lengths))]
+        else:
+            q, k, v = normal(b, h, sq, d, dtype=dtype), normal(b, h, sk, d, dtype=dtype), normal(b, h, sk, d, dtype=dtype)
+            items = list(zip(q, k, v))
+        y, lse, pairs = [], [], 0
+        for (qi, ki, vi), (nq, nk) in zip(items, pieces):
+            distance = torch.arange(nq, device=DEVICE)[:, None] + (0 if top_left else nk - nq) - torch.arange(nk, device=DEVICE)
+            hidden = (distance < 0) | ((distance > window) if window >= 0 else False)
+            pairs += h * (nq * nk - int(hidden.sum()))
+            rows, sums = torch.empty(h, nq, d, dtype=torch.float64, device=DEVICE), torch.empty(h, nq, dtype=torch.float64, device=DEVICE)
+            for j in range(h):
+                s = qi[j].double() @ ki[j].double().T * d ** -0.5
+                if softcap:
+                    s = softcap * torch.tanh(s / softcap)
+                if alibi:
+                    s -= slopes[j].double() * distance.abs()
+                s.masked_fill_(hidden, -float("inf"))
+                sums[j] = s.logsumexp(-1)
+                rows[j] = torch.exp(s - sums[j].nan_to_num(neginf=0)[:, None]) @ vi[j].double()
+            y.append(rows), lse.append(sums)
+        fields = dict(dtype=dtype, batch=len(pieces), heads=h, q_len=max(n for n, _ in pieces), k_len=max(n for _, n in pieces), head_dim=d, causal=True, softcap=softcap, alibi=alibi,
+                      window_left=window, align="top_left" if top_left else "bottom_right")
+        args = dict(q=q, k=k, v=v, y=torch.empty_like(q), lse=torch.empty(h, sum(lengths), device=DEVICE) if lengths else torch.empty(b, h, sq, device=DEVICE))
+        if alibi:
+            args["alibi_slopes"] = slopes
+        if lengths:
+            fields.update(varlen=True, total_q=sum(lengths), total_k=sum(lengths))
+            args.update(cu_seqlens_q=cu, cu_seqlens_k=cu)
+        want = (torch.cat(y, 1).transpose(0, 1), torch.cat(lse, 1)) if lengths else (torch.stack(y), torch.stack(lse))
+        return dict(op="flash_sdpa", fields=fields, args=args, out=dict(y=want[0], lse=want[1]), flops=4 * pairs * d, torch=None)
+    return make
+
+
+for _d in (128, 64):  # all of about the same work as the first
+    _h = 2048 // _d
+    for _name, _make in (("plain", variant_case(2, _h, 4096, 4096, _d)), ("softcap", variant_case(2, _h, 4096, 4096, _d, softcap=30.0)),
+                         ("ALiBi", variant_case(2, _h, 4096, 4096, _d, alibi=True)), ("softcap ALiBi", variant_case(2, _h, 4096, 4096, _d, softcap=30.0, alibi=True)),
+                         ("window 1024", variant_case(2, _h, 9216, 9216, _d, window=1023)), ("top left", variant_case(2, _h, 4096, 4096, _d, top_left=True)),
+                         ("S4000", variant_case(2, _h, 4000, 4000, _d)), ("queries 2048 keys 5120", variant_case(2, _h, 2048, 5120, _d)),
+                         ("sequences", variant_case(0, _h, 0, 0, _d, lengths=(4096, 1000, 2500, 3000, 500, 1700)))):
+        case("attention", f"variant D{_d} {_name}", (torch.bfloat16,))(_make)
+for _shape in ((1, 8, 8, 512, 512, 128, True), (1, 16, 16, 512, 512, 64, True), (4, 8, 8, 256, 256, 64, True), (1, 8, 8, 512, 512, 128, False), (1, 16, 16, 2048, 2048, 96, True), (1, 16, 16, 4096, 4096, 192, True),
+               (1, 16, 16, 4096, 4096, 192, False), (2, 16, 16, 4096, 4096, 96, True), (2, 16, 16, 4096, 4096, 96, False)):
+    add((torch.bfloat16,), *_shape, False)
+
+
 def far_rows(backward):
     """Rows 2^30 elements apart, so that offsets pass 2^31."""
     def make(dtype):

@@ -46,8 +46,11 @@ Status run_mma(const Launch<FlashSdpa>& l) {
   return device::queue(l.stream, "flash_sdpa.cuda.mma", [&] { return sdpa_cuda_mma.forward[l.desc.dtype](p, l.stream.handle); });
 }
 
-// Keys of a part: a 32nd of them, within limits; by k_len alone, so that a row's bits do not depend on the batch.
-int64_t part_of(const SdpaDescriptor& d) { return std::clamp<int64_t>(int64_t(std::bit_ceil(uint64_t(blocks(d.k_len, 32)))), 128, 1024); }
+// Keys of a part: an eighth of them, within limits, but no more than 64 parts; by k_len alone, so that a row's bits do not depend on the batch.
+int64_t part_of(const SdpaDescriptor& d) {
+  const auto share = [&](int64_t n) { return int64_t(std::bit_ceil(uint64_t(blocks(d.k_len, n)))); };
+  return std::max(std::clamp<int64_t>(share(8), 256, 1024), share(64));
+}
 int64_t splits(const SdpaDescriptor& d) { return std::max<int64_t>(1, blocks(d.k_len, part_of(d))); }
 std::string refuse_decode(const SdpaDescriptor& d, const PlanPreference& p) {
   if (d.q_len >= kSdpaPanel) return text("for fewer than ", kSdpaPanel, " queries");
@@ -76,18 +79,19 @@ Result<PlanState> only_sm90(const Stream& stream, const SdpaDescriptor&, const P
 }
 std::string refuse_scores(const SdpaDescriptor& d) { return d.softcap != 0 || d.alibi || d.has_bias() ? "for scores without softcap, ALiBi and bias" : ""; }
 std::string refuse_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
-  if (const std::string why = refuse_scores(d); !why.empty()) return why;
-  if (d.q_len < 128) return "for 128 queries and more";
-  return d.scale && !(*d.scale > 0) ? "for scales above 0" : refuse_mma(d, p);
+  if (d.has_bias()) return "for scores without bias";
+  return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
 }
 std::string refuse_backward_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
   if (d.has_bias()) return "for scores without bias";
   return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
 }
 Status run_sm90(const Launch<FlashSdpa>& l) {
-  SdpaCuda p = problem_of(l.desc, l.args);
+  const SdpaDescriptor& d = l.desc;
+  SdpaCuda p = problem_of(d, l.args);
   p.multiprocessors = device::facts(l.stream.device.index).multiprocessors;
-  return device::queue(l.stream, "flash_sdpa.cuda.wgmma", [&] { return sdpa_cuda_sm90.forward[l.desc.dtype](p, l.stream.handle); });
+  const SdpaCudaMma& kernels = d.softcap != 0 || d.alibi || !(p.scale > 0) ? sdpa_cuda_sm90_scores : sdpa_cuda_sm90;
+  return device::queue(l.stream, "flash_sdpa.cuda.wgmma", [&] { return kernels.forward[d.dtype](p, l.stream.handle); });
 }
 
 void* carve_delta(const SdpaDescriptor& d, Carver& c) {

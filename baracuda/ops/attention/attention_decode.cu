@@ -1,7 +1,7 @@
 // Forward for few queries over many keys (decoding), f16 and bf16: y = softmax(scale q k^T, masked) v by mma.sync (attention_mma.cuh), as
 // Flash-Decoding splits it (Dao, Haziza, Massa, Sizov, 2023). The queries of all heads that share keys go together, so that keys are read once.
-//   decode kernel   a block has a part of a key head's keys; each of its teams of one or two warps goes through tiles of its own, the next one coming in
-//                   while one is worked on, without waiting for the other teams; their m, l and y are joined in shared memory, in order
+//   decode kernel   a block has a part of a key head's keys; each of its teams of one or two warps goes through tiles of its own, the next ones coming in
+//                   while one is worked on, a warp without waiting for the others; their m, l and y are joined in shared memory, in order
 //   join kernel     joins the parts of a row in order: y = sum exp(m_i - m) y_i / sum exp(m_i - m) l_i
 // Which keys make a part and which team has a tile follows from the key and k_len alone. Floor: k and v once, at the bandwidth of memory.
 #include "baracuda/ops/attention/attention_mma.cuh"
@@ -14,10 +14,12 @@ using namespace attention;
 // kSides: warps of a team, each with rows of its own.
 template <int kWidth, bool kGeneral, int kSides> struct Config {
   static constexpr int kTiles = kSides > 1 && kWidth <= 128 ? 2 : 1, kRows = 16 * kTiles * kSides;
-  static constexpr int kTeams = kWidth <= 128 ? 4 / kSides : 2, kThreads = 32 * kSides * kTeams, kBlocks = kSides == 1 && !kGeneral ? 3 : 2;
+  static constexpr int kTeams = kWidth <= 128 ? 4 / kSides : 2, kThreads = 32 * kSides * kTeams, kBlocks = 2;
+  static constexpr bool kHeld = kSides == 1 && kWidth <= 128;  // queries stay in registers, and their memory becomes a third stage
+  static constexpr int kStages = kHeld ? 3 : 2;
   static constexpr int kKeys = kSides * (kWidth <= 64 ? 32 : 16) / (kWidth <= 128 ? 1 : kSides);
   static constexpr uint32_t kTileBytes = kKeys * kWidth * 2;
-  static constexpr size_t kStageBytes = size_t(kTeams) * 4 * kTileBytes + size_t(kRows) * kWidth * 2, kSumBytes = size_t(kTeams) * kRows * kWidth * 4;
+  static constexpr size_t kStageBytes = size_t(kTeams) * kStages * 2 * kTileBytes + (kHeld ? 0 : size_t(kRows) * kWidth * 2), kSumBytes = size_t(kTeams) * kRows * kWidth * 4;
   static constexpr size_t kBytes = kStageBytes > kSumBytes ? kStageBytes : kSumBytes;
 };
 // A block for each: parts of the keys, of the rows of a key head (its queries, head after head), key heads, items.
@@ -30,9 +32,8 @@ struct Work {
 // What a block works on. Read anew where it is needed: nothing of it stays in registers across the loop over keys.
 struct Place {
   SdpaSequence s;
-  int64_t kv_head, head0, split;
-  int row0, n;
-  __device__ int64_t head_of(int r) const { return head0 + (row0 + r) / int(s.q_len); }
+  int kv_head, head0, split, row0, n;
+  __device__ int head_of(int r) const { return head0 + (row0 + r) / int(s.q_len); }
   __device__ int query_of(int r) const { return (row0 + r) % int(s.q_len); }
 };
 __device__ __forceinline__ Place place_of(const Work& work, int block_rows) {
@@ -40,11 +41,11 @@ __device__ __forceinline__ Place place_of(const Work& work, int block_rows) {
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
   const SdpaCuda& p = work.p;
   Place place;
-  int64_t item = block;
-  place.row0 = int(item % work.parts) * block_rows, item /= work.parts;
-  place.split = item % p.splits, item /= p.splits;
-  place.kv_head = item % p.kv_heads, place.head0 = place.kv_head * p.group;
-  place.s = sequence_of(p, item / p.kv_heads);
+  const unsigned parts = unsigned(work.parts), splits = unsigned(p.splits), kv_heads = unsigned(p.kv_heads);
+  const unsigned split_item = block / parts, head_item = split_item / splits;
+  place.row0 = int(block % parts) * block_rows, place.split = int(split_item % splits);
+  place.kv_head = int(head_item % kv_heads), place.head0 = place.kv_head * int(p.group);
+  place.s = sequence_of(p, head_item / kv_heads);
   place.n = int(least(block_rows, place.s.q_len * p.group - place.row0));
   return place;
 }
@@ -53,17 +54,6 @@ __device__ __forceinline__ float2* part_sums(const Work& work, int64_t row) { re
 __device__ __forceinline__ float* part_rows(const Work& work, int64_t row) {
   const SdpaCuda& p = work.p;
   return static_cast<float*>(p.partial) + (2 * p.batch * p.heads * p.q_len + row * p.head_dim_v) * p.splits;
-}
-
-template <int kSides> __device__ __forceinline__ void team_sync() {
-  if constexpr (kSides == 1) __syncwarp();
-  else asm volatile("bar.sync %0, %1;" ::"r"(int(threadIdx.y) + 1), "n"(32 * kSides) : "memory");
-}
-template <int kSides> __device__ __forceinline__ bool team_any(bool mine) {
-  if constexpr (kSides == 1) return __any_sync(kAllLanes, mine);
-  int any;
-  asm volatile("{ .reg .pred p, q; setp.ne.b32 p, %3, 0; bar.red.or.pred q, %1, %2, p; selp.b32 %0, 1, 0, q; }" : "=r"(any) : "r"(int(threadIdx.y) + 1), "n"(32 * kSides), "r"(int(mine)) : "memory");
-  return any != 0;
 }
 
 template <class T, int kWidth, bool kGeneral, int kSides>
@@ -76,7 +66,7 @@ __global__ void __launch_bounds__(Config<kWidth, kGeneral, kSides>::kThreads, Co
   extern __shared__ __align__(128) char memory[];
   __shared__ float2 team_sums[kTeams][C::kRows];
   const int team = int(threadIdx.y), t = int(threadIdx.x) % 4, first = int(threadIdx.x) / 32 * 16 * kTiles;
-  const uint32_t q = shared_address(memory), stages = q + C::kRows * kWidth * 2 + uint32_t(team) * 4 * C::kTileBytes;
+  const uint32_t q = shared_address(memory), stages = q + (C::kHeld ? 0 : C::kRows * kWidth * 2) + uint32_t(team) * C::kStages * 2 * C::kTileBytes;
   const int d = int(p.head_dim), dv = int(p.head_dim_v);
   const T *keys, *values;
   int lo, hi, all_from, all_to, k_len, rows;  // keys of the part that some query, that all queries see
@@ -92,15 +82,24 @@ __global__ void __launch_bounds__(Config<kWidth, kGeneral, kSides>::kThreads, Co
     if (team == 0)
       Tile::template copy<C::kRows>(q, place.n, d, work.q_chunks, [&](int r) { return row_at<const T>(p.q, s, place.head_of(r), s.q_start + place.query_of(r)); });
   }
-  const auto stage = [&](int key) { return stages + uint32_t(key / kTurn % 2) * 2 * C::kTileBytes; };
-  const auto copy = [&](int key) {
-    Tile::template copy<kKeys>(stage(key), keys + key * p.k.row, p.k.row, k_len - key, d, work.k_chunks);
-    Tile::template copy<kKeys>(stage(key) + C::kTileBytes, values + key * p.v.row, p.v.row, k_len - key, dv, work.v_chunks);
+  const auto copy = [&](int key, uint32_t to) {
+    Tile::template copy<kKeys>(to, keys + key * p.k.row, p.k.row, k_len - key, d, work.k_chunks);
+    Tile::template copy<kKeys>(to + C::kTileBytes, values + key * p.v.row, p.v.row, k_len - key, dv, work.v_chunks);
   };
-  int key = lo / kKeys * kKeys;
-  key += ((team - key / kKeys) & (kTeams - 1)) * kKeys;
-  if (key < hi) copy(key);
-  commit_copies();
+  uint32_t held[C::kHeld ? kWidth / 16 : 1][4];
+  if constexpr (C::kHeld) {
+    commit_copies();
+    wait_copies<0>();
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kWidth / 16; ++k) Tile::left(held[k], q, 0, k);
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i + 1 < C::kStages; ++i) {
+    if (const int key = (lo / kTurn + i) * kTurn + team * kKeys; key < hi) copy(key, stages + uint32_t(i) * 2 * C::kTileBytes);
+    commit_copies();
+  }
 
   float y[kTiles][kWidth / 8][4] = {}, m[kLines], l[kLines];
 #pragma unroll
@@ -111,26 +110,44 @@ __global__ void __launch_bounds__(Config<kWidth, kGeneral, kSides>::kThreads, Co
     asm volatile("" : "+r"(thread));
     return thread / 32 * 16 * kTiles + 16 * (i / 2) + 8 * (i % 2) + thread % 32 / 4;
   };
-  wait_copies<0>();
-  __syncthreads();
-
-#pragma unroll 1
-  for (; key < hi; key += kTurn) {
+  if constexpr (!C::kHeld) {
     wait_copies<0>();
-    team_sync<kSides>();
-    if (key + kTurn < hi) copy(key + kTurn);
+    __syncthreads();
+  }
+
+  const auto sync = [] {  // of a team; teams of several warps go in step
+    if constexpr (kSides == 1) __syncwarp();
+    else __syncthreads();
+  };
+  int now = 0;  // the stage of the tile
+#pragma unroll 1
+  for (int turn = lo / kTurn * kTurn; turn < hi; turn += kTurn, now = now + 1 == C::kStages ? 0 : now + 1) {
+    const int key = turn + team * kKeys;
+    wait_copies<C::kStages - 2>();
+    sync();
+    if (const int next = key + (C::kStages - 1) * kTurn; next < hi) copy(next, stages + uint32_t(now == 0 ? C::kStages - 1 : now - 1) * 2 * C::kTileBytes);
     commit_copies();
-    const uint32_t k = stage(key), v = k + C::kTileBytes;
-    const bool masked = (kGeneral && p.bias) || key < all_from || key + kKeys > all_to;
+    const uint32_t k = stages + uint32_t(now) * 2 * C::kTileBytes, v = k + C::kTileBytes;
+    const bool here = key < hi && key + kKeys > lo, masked = (kGeneral && p.bias) || (kSides == 1 ? key < all_from || key + kKeys > all_to : turn < all_from || turn + kTurn > all_to);
     // Where some queries do not see what others see, a weight of 0 must not meet NaN or infinities in v.
-    const bool bad = masked && team_any<kSides>(Tile::template any_nonfinite<kKeys>(v));
-    if (bad) {
-      Tile::template clean<kKeys>(v);
-      team_sync<kSides>();
+    bool bad = false;
+    if (masked) {
+      bad = here && Tile::template any_nonfinite<kKeys>(v);
+      if constexpr (kSides == 1) bad = __any_sync(kAllLanes, bad);
+      else bad = __syncthreads_or(bad);
+      if (bad) {
+        if (here) Tile::template clean<kKeys>(v);
+        sync();
+      }
     }
-    if (first >= rows) continue;
+    if (first >= rows || !here) continue;
     float x[kTiles][kKeys / 8][4];
-    scores<Tile, T, kWidth, kTiles, kKeys>(x, q, first, k, d);
+    if constexpr (C::kHeld)
+      scores_of<Tile, T, kWidth, kTiles, kKeys>(x, [&](uint32_t (&a)[4], int, int j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[i] = held[j][i];
+      }, k, d);
+    else scores<Tile, T, kWidth, kTiles, kKeys>(x, q, first, k, d);
     uint32_t seen[kLines];  // bit e: the line's e-th score counts
     if (kGeneral || masked) {
       const Place place = place_of(work, C::kRows);
@@ -214,13 +231,13 @@ __global__ void __launch_bounds__(Config<kWidth, kGeneral, kSides>::kThreads, Co
   }
 }
 
-// A block a row: its warps take parts in turn, and their sums are added in order.
-constexpr int kJoinWarps = 4;
+// A block a row: its warps, more of them where there are many parts, take parts in turn, and their sums are added in order.
+constexpr int kJoinWarps = 16;
 template <class T> __global__ void __launch_bounds__(32 * kJoinWarps) join_kernel(const __grid_constant__ Work work) {
   using V = Pack<float, 1>;
   const SdpaCuda& p = work.p;
   __shared__ float warp_rows[kJoinWarps][256], warp_sums[kJoinWarps];
-  const int lane = int(threadIdx.x), warp = int(threadIdx.y), dv = int(p.head_dim_v), splits = int(p.splits);
+  const int lane = int(threadIdx.x), warp = int(threadIdx.y), warps = int(blockDim.y), dv = int(p.head_dim_v), splits = int(p.splits);
   const bool general = general_scores(p);
   const V unit = V(general ? kExpUnit<V> : p.scale * kExpUnit<V>);
   for (int64_t i = blockIdx.x; i < p.batch * p.heads * p.q_len; i += gridDim.x) {
@@ -235,7 +252,7 @@ template <class T> __global__ void __launch_bounds__(32 * kJoinWarps) join_kerne
     for (int w = 16; w; w /= 2) top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, w));
     const V safe = V::of(top == float(-kInf) ? 0 : top);
 #pragma unroll 4
-    for (int j = warp; j < splits; j += kJoinWarps) {
+    for (int j = warp; j < splits; j += warps) {
       const float2 part = parts[j];
       const V weight = exp_weight<4>((V::of(part.x) - safe) * unit);
       sum = fma(weight, V::of(part.y), V::of(sum)).v;
@@ -249,14 +266,12 @@ template <class T> __global__ void __launch_bounds__(32 * kJoinWarps) join_kerne
     if (lane == 0) warp_sums[warp] = sum;
     __syncthreads();
     sum = 0;
-#pragma unroll
-    for (int w = 0; w < kJoinWarps; ++w) sum += warp_sums[w];
+    for (int w = 0; w < warps; ++w) sum += warp_sums[w];
     const float inverse = sum == 0 ? 0 : 1 / sum;
     T* const to = row_at<T>(p.y, s, head, s.q_start + query);
-    for (int c = 32 * warp + lane; c < dv; c += 32 * kJoinWarps) {
+    for (int c = 32 * warp + lane; c < dv; c += 32 * warps) {
       float value = 0;
-#pragma unroll
-      for (int w = 0; w < kJoinWarps; ++w) value += warp_rows[w][c];
+      for (int w = 0; w < warps; ++w) value += warp_rows[w][c];
       store<T, 1>(to + c, V::of(value * inverse));
     }
     if (lane == 0 && warp == 0 && p.lse.p) *row_at<float>(p.lse, s, head, s.q_start + query) = lse_from(p, general, top, sum);
@@ -276,7 +291,7 @@ template <class T, int kWidth> struct Decode {
                       : p.q_len * p.group > 16 ? launch_as<T, kWidth, false, 2>(work, stream)
                                                : launch_as<T, kWidth, false, 1>(work, stream);
     if (error || p.splits == 1 || work.rows() == 0) return error;
-    return device::launch(join_kernel<T>, device::blocks_for(work.rows(), 1), dim3(32, kJoinWarps), 0, stream, work);
+    return device::launch(join_kernel<T>, device::blocks_for(work.rows(), 1), dim3(32, p.splits > 32 ? kJoinWarps : 4), 0, stream, work);
   }
 };
 

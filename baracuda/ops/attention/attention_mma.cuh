@@ -103,7 +103,13 @@ template <class T, int kWidth, int kThreads, int kBlock = 0> struct MmaTile {
     }
   }
   template <int kRows> __device__ static void copy(uint32_t tile, const T* from, int64_t row, int n, int d, bool chunks) {
-    copy<kRows>(tile, n, d, chunks, [&](int r) { return from + r * row; });
+    if (chunks && n >= kRows && kStep <= 8) {  // a thread's rows are kStep apart, so that its chunks lie at few places of a row
+      const int c = int(threadIdx.x) % kChunks, first = int(threadIdx.x) / kChunks, filled = 2 * (d - 8 * c), bytes = filled < 0 ? 0 : filled > 16 ? 16 : filled;
+      const T* at_row = from + first * row + (bytes > 0 ? 8 * c : 0);
+      const uint32_t place = at(tile, first, c);
+#pragma unroll(kRows / kStep > 8 ? 4 : 8)
+      for (int i = 0; i < kRows / kStep; ++i, at_row += kStep * row) copy_async((place ^ (i * kStep % 8 << 4)) + i * kStep * (kBlock != 0 ? 128 : kWidth * 2), at_row, bytes);
+    } else copy<kRows>(tile, n, d, chunks, [&](int r) { return from + r * row; });
   }
   // Whether this thread's part of the tile holds a NaN or an infinity.
   template <int kRows> __device__ static bool any_nonfinite(uint32_t tile) {
@@ -141,9 +147,9 @@ template <class T, int kWidth, int kThreads, int kBlock = 0> struct MmaTile {
   }
 };
 
-// sum += rows . tile^T over d elements, for kTiles x 16 rows (from `row`) of `rows` and kKeys rows of `tile`.
-template <class Tile, class T, int kWidth, int kTiles, int kKeys>
-__device__ __forceinline__ void scores(float (&sum)[kTiles][kKeys / 8][4], uint32_t rows, int row, uint32_t tile, int d) {
+// sum += rows . tile^T over d elements, for kTiles x 16 rows, whose fragments left(a, m, k) gives, and kKeys rows of `tile`.
+template <class Tile, class T, int kWidth, int kTiles, int kKeys, class Left>
+__device__ __forceinline__ void scores_of(float (&sum)[kTiles][kKeys / 8][4], Left left, uint32_t tile, int d) {
 #pragma unroll
   for (int m = 0; m < kTiles; ++m)
 #pragma unroll
@@ -155,7 +161,7 @@ __device__ __forceinline__ void scores(float (&sum)[kTiles][kKeys / 8][4], uint3
     if (16 * k >= d) break;
     uint32_t a[kTiles][4];
 #pragma unroll
-    for (int m = 0; m < kTiles; ++m) Tile::left(a[m], rows, row + 16 * m, k);
+    for (int m = 0; m < kTiles; ++m) left(a[m], m, k);
 #pragma unroll
     for (int n = 0; n < kKeys / 16; ++n) {
       uint32_t b[4];
@@ -164,6 +170,11 @@ __device__ __forceinline__ void scores(float (&sum)[kTiles][kKeys / 8][4], uint3
       for (int m = 0; m < kTiles; ++m) mma<T>(sum[m][2 * n], a[m], b[0], b[1]), mma<T>(sum[m][2 * n + 1], a[m], b[2], b[3]);
     }
   }
+}
+// The same for rows of `rows` from `row` on.
+template <class Tile, class T, int kWidth, int kTiles, int kKeys>
+__device__ __forceinline__ void scores(float (&sum)[kTiles][kKeys / 8][4], uint32_t rows, int row, uint32_t tile, int d) {
+  scores_of<Tile, T, kWidth, kTiles, kKeys>(sum, [&](uint32_t (&a)[4], int m, int k) { Tile::left(a, rows, row + 16 * m, k); }, tile, d);
 }
 // sum += weights . tile over kKeys rows from `row` and kColumns columns from chunk `chunk`: weights[m][n] is a sum tile as pairs, rows g and g + 8.
 template <class Tile, class T, int kColumns, int kTiles, int kKeys>
@@ -275,15 +286,15 @@ __device__ __forceinline__ float row_sum(float v) {
   v += __shfl_xor_sync(kAllLanes, v, 1);
   return v + __shfl_xor_sync(kAllLanes, v, 2);
 }
-// Line i's scores outside columns [begin, end) become -inf; the bits of those that count.
-template <int kTiles, int kStep> __device__ __forceinline__ uint32_t hide(float (&x)[kTiles][kStep / 8][4], int i, int begin, int end) {
+// Line i's scores outside columns [begin, end) become `hidden`; the bits of those that count.
+template <int kTiles, int kStep> __device__ __forceinline__ uint32_t hide(float (&x)[kTiles][kStep / 8][4], int i, int begin, int end, float hidden = float(-kInf)) {
   begin -= int(threadIdx.x) % 4 * 2, end -= int(threadIdx.x) % 4 * 2;
   uint32_t seen = 0;
 #pragma unroll
   for (int e = 0; e < kStep / 4; ++e) {
     float& score = x[i / 2][e / 2][2 * (i % 2) + e % 2];
     const int at = e / 2 * 8 + e % 2;
-    if (at < begin || at >= end) score = float(-kInf);
+    if (at < begin || at >= end) score = hidden;
     seen |= uint32_t(score != float(-kInf)) << e;
   }
   return seen;

@@ -1,0 +1,404 @@
+#pragma once
+// Forward on Hopper's tensor cores (wgmma): y = softmax(scores, masked) v for f16 and bf16, as FlashAttention-3 does it (Shah et al., 2024). Blocks
+// stay, one on each multiprocessor, and go through blocks of queries, 64 for each of their two or three warpgroups; one thread of a warpgroup of its own says
+// which, has the copy engine bring queries and tiles of keys and values, two in flight, and runs ahead. Within a warpgroup the scores of the next tile are
+// made while the weights of this one are multiplied, and their softmax runs under that product; the warpgroups take turns at issuing products, so that
+// one's softmax runs under the other's. 2 (D + Dv) flops a visible score; floor: the matrix rate, under the power that the card may draw.
+//
+// Where y is not finite and some keys were hidden, the block goes through its work once more and keeps what is not finite out of the products: a
+// weight of 0 must not meet it.
+#include "baracuda/device/hopper.cuh"
+#include "baracuda/ops/attention/attention_mma.cuh"
+
+namespace baracuda::inline BARACUDA_ISA {
+namespace attention {
+using namespace hopper;
+
+// kColumns: of a product. kGeneral: scores need more than a scale.
+template <int kColumns, bool kGeneral> struct WgmmaShape {
+  static constexpr int kWidth = (kColumns + 63) / 64 * 64;  // of rows in shared memory
+  static constexpr int kGroups = kWidth == 64 && !kGeneral ? 3 : 2, kRows = 64 * kGroups, kWorkers = 128 * kGroups, kThreads = kWorkers + 128;
+  static constexpr int kKeys = kWidth <= 128 ? 128 : kWidth == 192 ? 96 : 80;
+  static constexpr bool kHeld = kWidth == 128 && !kGeneral;  // queries stay in registers
+  static constexpr int kGiven = kGroups == 3 ? 32 : 40, kTaken = kGroups == 3 ? 160 : 232;  // registers of a thread: of the copying one, of workers
+  static constexpr int kQueries = kWidth <= 128 ? 2 : 1;  // blocks of queries in shared memory
+  static constexpr size_t kBytes = size_t(kQueries * kRows + 4 * kKeys) * kWidth * 2 + 1024;
+};
+struct WgmmaWork {
+  SdpaCuda p;
+  uint32_t heads, parts, section;  // of all items; blocks of a head's queries; heads whose keys the L2 cache holds together
+  bool pairs;
+  CUtensorMap q, k, v;
+  bool y_chunks;
+};
+struct WgmmaPlace {  // rows [row0, row0 + n) of a sequence's queries in a head
+  int b, q_start, k_start, k_len, shift, head, row0, n;
+  int tiles, key0, all_from, all_to;  // the first tile begins at key0; tiles [all_from, all_to) are seen by all rows
+};
+// A row as attention_rows.hpp has it.
+template <class T> __device__ __forceinline__ T* row_of(const SdpaTensor& t, const WgmmaPlace& place, int r) { return row_at<T>(t, {place.b, 0, 0, 0, 0}, place.head, place.q_start + place.row0 + r); }
+// Item number k of a block of threads, in sections of heads one after the other: a block of queries, the last of a head first, which a causal mask makes
+// longer; or, where they are many, one of a pair, a block of queries and its mirror image: under a causal mask all pairs are as long. n is 0 where there is
+// none, for the mirror image of the middle. False: there are no more.
+template <class C> __device__ __forceinline__ bool find_place(WgmmaPlace& place, const WgmmaWork& work, uint32_t k) {
+  const SdpaCuda& p = work.p;
+  const uint32_t parts = work.parts, of_head = work.pairs ? (parts + 1) / 2 : parts, index = (work.pairs ? k / 2 : k) * gridDim.x + blockIdx.x;
+  if (index >= work.heads * of_head) return false;
+  const uint32_t from = index / (work.section * of_head) * work.section, width = min(work.section, work.heads - from);
+  const uint32_t in_section = index - from * of_head, at = from + in_section % width, i = in_section / width;
+  const bool mirrored = work.pairs && k % 2;
+  const uint32_t part = mirrored ? i : parts - 1 - i;
+  const SdpaSequence q = sequence_of(p, at / uint32_t(p.heads));
+  const Mask mask = mask_of(p, q);
+  const int row0 = int(part) * C::kRows, n = mirrored && i == parts - 1 - i ? 0 : int(most(0, least(C::kRows, q.q_len - row0)));
+  const KeyRange top = mask.of(row0), bottom = mask.of(row0 + n - 1);
+  const int key0 = int(top.lo) / C::kKeys * C::kKeys;
+  place.b = int(q.b), place.q_start = int(q.q_start), place.k_start = int(q.k_start), place.k_len = int(q.k_len), place.shift = int(mask.shift);
+  place.head = int(at % uint32_t(p.heads)), place.row0 = row0, place.n = n, place.key0 = key0;
+  place.tiles = top.lo < bottom.hi ? (int(bottom.hi) - key0 + C::kKeys - 1) / C::kKeys : 0;
+  place.all_from = (int(bottom.lo) - key0 + C::kKeys - 1) / C::kKeys, place.all_to = (int(top.hi) - key0) / C::kKeys;
+  return true;
+}
+
+// One round of the online softmax: scores x become weights, m is the largest score so far times `unit`, l the sum of weights, and sums of
+// weighted rows shrink. False: all by 1.
+template <int kSums> __device__ __forceinline__ bool soften(float (&x)[kSums][4], float (&m)[2], float (&l)[2], float (&shrink)[2], float unit) {
+  using V = Pack<float, 1>;
+  bool rescale = false;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float even = float(-kInf), odd = float(-kInf);
+#pragma unroll
+    for (int j = 0; j < kSums; ++j) even = fmaxf(even, x[j][2 * i]), odd = fmaxf(odd, x[j][2 * i + 1]);  // NaN does not count
+    float top = fmaxf(even, odd);
+    top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
+    top = fmaxf(m[i], fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2)) * unit);
+    const float safe = top == float(-kInf) ? 0 : top;
+    shrink[i] = m[i] == float(-kInf) ? 1 : exp_weight<4>(V::of(m[i] - safe)).v;  // nothing to shrink yet: 1
+    rescale = rescale || shrink[i] != 1;
+    m[i] = top;
+    V a = V(0), b = V(0);
+#pragma unroll
+    for (int j = 0; j < kSums; ++j) {
+      const V u = exp_weight<4>(fma(V::of(x[j][2 * i]), V::of(unit), V::of(-safe))), w = exp_weight<4>(fma(V::of(x[j][2 * i + 1]), V::of(unit), V::of(-safe)));
+      x[j][2 * i] = u.v, x[j][2 * i + 1] = w.v;
+      a = a + u, b = b + w;
+    }
+    l[i] = fma(V::of(l[i]), V::of(shrink[i]), a + b).v;
+  }
+  return __any_sync(kAllLanes, rescale);
+}
+
+template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral>::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaWork work) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using C = WgmmaShape<kColumns, kGeneral>;
+  using V = Pack<float, 1>;
+  constexpr int kKeys = C::kKeys, kGroups = C::kGroups, kWidth = C::kWidth;
+  constexpr uint32_t kTileBytes = kKeys * kWidth * 2, kRowsBytes = C::kRows * kWidth * 2;
+  const SdpaCuda& p = work.p;
+  extern __shared__ char memory[];
+  __shared__ WgmmaPlace places[C::kQueries];  // of the queries there
+  __shared__ uint64_t barriers[13];
+  __shared__ bool spoiled;
+  const uint32_t q0 = (shared_address(memory) + 1023) / 1024 * 1024, k0 = q0 + C::kQueries * kRowsBytes, v0 = k0 + 2 * kTileBytes;
+  // Full: the tile has come; free: all warps are done with it.
+  const uint32_t q_full = shared_address(barriers), q_free = q_full + 16, k_full = q_free + 16, v_full = k_full + 16, k_free = v_full + 16, v_free = k_free + 16, all_done = v_free + 16;
+  if (threadIdx.x == 0) {
+    spoiled = false;
+    barrier_init(all_done, 4 * kGroups);
+    for (int i = 0; i < 2; ++i) {
+      barrier_init(q_full + 8 * i, 1), barrier_init(k_full + 8 * i, 1), barrier_init(v_full + 8 * i, 1);
+      barrier_init(q_free + 8 * i, 4 * kGroups), barrier_init(k_free + 8 * i, 4 * kGroups), barrier_init(v_free + 8 * i, 4 * kGroups);
+    }
+    barriers_made();
+  }
+  __syncthreads();
+
+  // Blocks of queries and tiles so far: % stages is their place, / stages their phase.
+  int o = 0, u = 0;
+  if (int(threadIdx.x) >= C::kWorkers) {
+    give_registers<C::kGiven>();
+    for (bool careful = false;; careful = true) {
+      if (int(threadIdx.x) == C::kWorkers) {
+#pragma unroll 1
+        for (uint32_t k = 0;; ++k) {
+          const int i = o % C::kQueries;
+          barrier_wait(q_free + 8 * i, (o / C::kQueries + 1) % 2);
+          WgmmaPlace& place = places[i];
+          if (!find_place<C>(place, work, k)) {
+            place.n = -1;
+            barrier_arrive(q_full + 8 * i);
+            ++o;
+            break;
+          }
+          if (place.n <= 0) continue;
+          const int kv_head = place.head / int(p.group), batch = p.cu_q ? 0 : place.b, tiles = place.tiles;
+          int k_row = place.k_start + place.key0, v_row = k_row;
+          const auto bring = [&](const CUtensorMap& map, uint32_t to, uint32_t full, uint32_t free, int t, int row) {
+            const int i = t % 2;
+            barrier_wait(free + 8 * i, (t / 2 + 1) % 2);
+            barrier_expect(full + 8 * i, kTileBytes);
+#pragma unroll
+            for (int c = 0; c < kWidth / 64; ++c) load_box(to + i * kTileBytes + c * kKeys * 128, map, full + 8 * i, 64 * c, row, kv_head, batch);
+          };
+          barrier_expect(q_full + 8 * i, kRowsBytes);
+#pragma unroll
+          for (int c = 0; c < kWidth / 64; ++c) load_box(q0 + i * kRowsBytes + c * C::kRows * 128, work.q, q_full + 8 * i, 64 * c, place.q_start + place.row0, place.head, batch);
+          if (tiles > 0) bring(work.k, k0, k_full, k_free, u, k_row);
+#pragma unroll 1
+          for (int j = 0; j < tiles; ++j, v_row += kKeys) {
+            if (j + 1 < tiles) bring(work.k, k0, k_full, k_free, u + j + 1, k_row += kKeys);
+            bring(work.v, v0, v_full, v_free, u + j, v_row);
+          }
+          ++o, u += tiles;
+        }
+      }
+      if (careful) break;
+      if (threadIdx.x / 32 == C::kWorkers / 32) barrier_wait(all_done, 0);
+      named_wait(kGroups + 2, 128);
+      if (!spoiled) break;
+    }
+  } else {
+    take_registers<C::kTaken>();
+    using Queries = MmaTile<T, kWidth, kWidth / 8, C::kRows>;
+    using Keys = MmaTile<T, kWidth, kWidth / 8, kKeys>;
+    const int warp = __shfl_sync(kAllLanes, int(threadIdx.x) / 32, 0), lane = int(threadIdx.x) % 32, g = lane / 4, first = warp * 16, group = warp / 4;
+    const int dv = int(p.head_dim_v);
+    const float unit = float(kGeneral ? 1 : p.scale * kExpUnit<V>);
+    const WgmmaPlace* place = places;
+    const auto masked = [&](int j) { return j < place->all_from || j >= place->all_to; };
+    const auto seen_keys = [&](int i, int j) {  // [from, to) of line i of the thread, from tile j on
+      const int r = first + 8 * i + g, start = place->key0 + j * kKeys;
+      if (r >= place->n) return int2{0, 0};
+      const KeyRange range = Mask{place->shift, p.left, p.right, place->k_len}.of(place->row0 + r);
+      return int2{int(range.lo) - start, int(range.hi) - start};
+    };
+    const auto release = [&](uint32_t free) {
+      if (lane == 0) barrier_arrive(free);
+    };
+    float y[1][kColumns / 8][4], x[1][kKeys / 8][4], m[2], l[2], shrink[2];
+    uint32_t weights[kKeys / 8][2], q = q0;
+    uint32_t rows_held[C::kHeld ? kColumns / 16 : 1][4];
+    const auto begin_scores = [&](int j, auto held) {
+      const uint64_t rows = operand(anew(q + uint32_t(group) * 64 * 128)), tile = operand(anew(k0) + uint32_t((u + j) % 2) * kTileBytes);
+      pin(x[0]);
+      begin_products();
+#pragma unroll
+      for (int k = 0; k < kColumns / 16; ++k) {
+        const uint64_t keys = further(tile, k / 4 * kKeys * 128 + k % 4 * 32);
+        if constexpr (held) wgmma<T, 0>(x[0], rows_held[k], keys, k != 0);
+        else wgmma<T>(x[0], further(rows, k / 4 * C::kRows * 128 + k % 4 * 32), keys, k != 0);
+      }
+      commit_products();
+    };
+    const auto begin_weighted = [&](int j) {
+      const uint64_t tile = operand(anew(v0) + uint32_t((u + j) % 2) * kTileBytes, kKeys * 128);
+      pin(weights), pin(y[0]);
+      begin_products();
+#pragma unroll
+      for (int k = 0; k < kKeys / 16; ++k) {
+        const uint32_t a[4] = {weights[2 * k][0], weights[2 * k][1], weights[2 * k + 1][0], weights[2 * k + 1][1]};
+        wgmma<T>(y[0], a, further(tile, k * 2048), 1);
+      }
+      commit_products();
+    };
+    const auto hide_keys = [&](int j, float hidden) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int2 keys = seen_keys(i, j);
+        hide<1, kKeys>(x, i, keys.x, keys.y, hidden);
+      }
+    };
+    // From q.k to scores, in the exponential's unit where they need more than a scale.
+    const auto finish_scores = [&](int j) {
+      if constexpr (kGeneral) {
+        const V scale = V(p.scale * kExpUnit<V>);
+        if (p.softcap != 0) {
+          if (masked(j)) hide_keys(j, 0);  // what they hold spoils no other
+          const V twice = V(2 * p.scale / p.softcap * kExpUnit<V>), most_of = V(p.softcap * kExpUnit<V>);
+#pragma unroll
+          for (int c = 0; c < kKeys / 8; c += 2)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+              V four[4] = {V::of(x[0][c][2 * i]), V::of(x[0][c][2 * i + 1]), V::of(x[0][c + 1][2 * i]), V::of(x[0][c + 1][2 * i + 1])};
+              softcap4(four, twice, most_of);
+              x[0][c][2 * i] = four[0].v, x[0][c][2 * i + 1] = four[1].v, x[0][c + 1][2 * i] = four[2].v, x[0][c + 1][2 * i + 1] = four[3].v;
+            }
+        } else {
+#pragma unroll
+          for (int c = 0; c < kKeys / 8; ++c)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) x[0][c][i] *= scale.v;
+        }
+        if (p.slopes) {
+          const V slope = V(p.slopes[place->b * p.slopes_batch + place->head * p.slopes_head]) * V(kExpUnit<V>);
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const float distance = float(place->row0 + first + 8 * i + g + place->shift - place->key0 - j * kKeys - lane % 4 * 2);
+#pragma unroll
+            for (int e = 0; e < kKeys / 4; ++e) {
+              float& score = x[0][e / 2][2 * i + e % 2];
+              score = alibi(V::of(score), slope, V::of(distance - float(e / 2 * 8 + e % 2))).v;
+            }
+          }
+        }
+      }
+      if (masked(j)) hide_keys(j, float(-kInf));
+    };
+    const auto to_weights = [&] {
+#pragma unroll
+      for (int j = 0; j < kKeys / 8; ++j) weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
+    };
+    const auto await = [&](uint32_t full, int j) { barrier_wait(full + 8 * ((u + j) % 2), (u + j) / 2 % 2); };
+    // What is not finite in v of tile j: zeros in its place, and what is seen of it to the sums by hand.
+    const auto clean = [&](int j) {
+      const uint32_t v = v0 + uint32_t((u + j) % 2) * kTileBytes;
+      named_wait(kGroups + 1, C::kWorkers);
+#pragma unroll 1
+      for (int i = int(threadIdx.x); i < kKeys * kWidth / 8; i += C::kWorkers) Keys::clean_chunk(Keys::at(v, i / (kWidth / 8), i % (kWidth / 8)));
+      publish();
+      named_wait(kGroups + 1, C::kWorkers);
+      const int from = place->key0 + j * kKeys, left = place->k_len - from;
+      uint32_t seen[2] = {};
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int2 keys = seen_keys(i, j);
+        for (int e = 0; e < kKeys / 4; ++e) {
+          const int key = e / 2 * 8 + lane % 4 * 2 + e % 2;
+          seen[i] |= uint32_t(key >= keys.x && key < keys.y) << e;
+        }
+      }
+      add_nonfinite<T, kColumns, 1>(y, seen, row_at<const T>(p.v, {place->b, 0, 0, 0, 0}, place->head / int(p.group), place->k_start + from), p.v.row, left < kKeys ? left : kKeys, 0, dv);
+    };
+    if (group == kGroups - 1) named_arrive(1, 256);  // the first group's turn
+    const auto pass = [&](auto careful) {
+#pragma unroll 1
+      for (;; ++o) {
+        barrier_wait(q_full + 8 * (o % C::kQueries), o / C::kQueries % 2);
+        place = places + o % C::kQueries;
+        if (place->n < 0) break;
+        const int tiles = place->tiles;
+        q = q0 + uint32_t(o % C::kQueries) * kRowsBytes;
+#pragma unroll
+        for (int j = 0; j < kColumns / 8; ++j) y[0][j][0] = y[0][j][1] = y[0][j][2] = y[0][j][3] = 0;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) m[i] = float(-kInf), l[i] = 0;
+        if constexpr (C::kHeld && !careful)
+#pragma unroll
+          for (int k = 0; k < kColumns / 16; ++k) Queries::left(rows_held[k], q, warp * 16, k);
+        if constexpr (careful) {
+#pragma unroll 1
+          for (int j = 0; j < tiles; ++j) {
+            await(k_full, j);
+            begin_scores(j, std::false_type{});
+            wait_products<0>();
+            pin(x[0]);
+            release(k_free + 8 * ((u + j) % 2));
+            finish_scores(j);
+            if (soften(x[0], m, l, shrink, unit)) scale_rows(y, shrink);
+            to_weights();
+            await(v_full, j);
+            if (masked(j)) clean(j);
+            begin_weighted(j);
+            wait_products<0>();
+            pin(y[0]);
+            release(v_free + 8 * ((u + j) % 2));
+          }
+        } else if (tiles > 0) {
+          await(k_full, 0);
+          begin_scores(0, std::bool_constant<C::kHeld>{});
+          wait_products<0>();
+          pin(x[0]);
+          release(k_free + 8 * (u % 2));
+          finish_scores(0);
+          soften(x[0], m, l, shrink, unit);
+          to_weights();
+#pragma unroll 1
+          for (int j = 0; j + 1 < tiles; ++j) {
+            await(k_full, j + 1);
+            named_wait(1 + group, 256);
+            begin_scores(j + 1, std::bool_constant<C::kHeld>{});
+            await(v_full, j);
+            begin_weighted(j);
+            named_arrive(1 + (group + 1) % kGroups, 256);
+            wait_products<1>();
+            pin(x[0]);
+            finish_scores(j + 1);
+            const bool rescale = soften(x[0], m, l, shrink, unit);
+            // Always: the assembler would put the wait first, and the weights would not be made under the product.
+            if (!(l[0] + l[1] < 0)) release(k_free + 8 * ((u + j + 1) % 2));
+            wait_products<0>();
+            pin(y[0]), pin(weights);
+            release(v_free + 8 * ((u + j) % 2));
+            if (rescale) scale_rows(y, shrink);
+            to_weights();
+          }
+          await(v_full, tiles - 1);
+          begin_weighted(tiles - 1);
+          wait_products<0>();
+          pin(y[0]);
+          release(v_free + 8 * ((u + tiles - 1) % 2));
+        }
+        u += tiles;
+        float probe[2] = {};
+#pragma unroll
+        for (int j = 0; j < kColumns / 8; ++j)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) probe[i / 2] += y[0][j][i] * 0;
+        if ((place->all_from > 0 || place->all_to < tiles) && ((first + g < place->n && probe[0] != 0) || (first + 8 + g < place->n && probe[1] != 0))) spoiled = true;
+        float factor[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int r = first + 8 * i + g;
+          const float sum = row_sum(l[i]);
+          factor[i] = sum == 0 ? 0 : 1 / sum;
+          if (lane % 4 == 0 && r < place->n && p.lse.p)
+            *row_of<float>(p.lse, *place, r) = sum == 0 ? float(-kInf) : fma(V::of(m[i]), V(1 / kExpUnit<V>), log(V::of(sum))).v;
+        }
+        write_rows<Queries, T, kColumns, 1>(y, factor, q, first, place->n, 0, dv, work.y_chunks,
+                                          [&](int r) { return row_of<T>(p.y, *place, r); });
+        publish();
+        __syncwarp();
+        if (lane == 0) barrier_arrive(q_free + 8 * (o % C::kQueries));
+      }
+      ++o;
+    };
+    pass(std::false_type{});
+    __syncwarp();
+    release(all_done);
+    barrier_wait(all_done, 0);
+    if (spoiled) pass(std::true_type{});
+  }
+#endif
+}
+
+inline bool make_map(CUtensorMap& map, bool is_f16, const SdpaTensor& t, int64_t batch, int64_t heads, int64_t rows, int64_t width, int box) {
+  return hopper::make_map(map, is_f16, t.p, {batch, heads, rows, width}, {t.batch, t.head, t.row, 1}, box);
+}
+template <class T, int kColumns, bool kGeneral> int launch_wgmma(const SdpaCuda& p, void* stream) {
+  using C = WgmmaShape<kColumns, kGeneral>;
+  const bool varlen = p.cu_q != nullptr;
+  const int64_t batch = varlen ? 1 : p.batch, rows = varlen ? p.total_q : p.q_len, keys = varlen ? p.total_k : p.k_len;
+  WgmmaWork work{p};
+  if (!make_map(work.q, kIsF16<T>, p.q, batch, p.heads, rows, p.head_dim, C::kRows) || !make_map(work.k, kIsF16<T>, p.k, batch, p.kv_heads, keys, p.head_dim, C::kKeys) ||
+      !make_map(work.v, kIsF16<T>, p.v, batch, p.kv_heads, keys, p.head_dim_v, C::kKeys))
+    return sdpa_cuda_mma.forward[kIsF16<T> ? DType::f16 : DType::bf16](p, stream);
+  constexpr int64_t kCached = 8 << 20;
+  const int64_t one = p.k_len * (p.head_dim + p.head_dim_v) * 2;
+  work.heads = uint32_t(p.batch * p.heads), work.parts = uint32_t(device::ceil_div(p.q_len, C::kRows));
+  work.pairs = int64_t(work.heads) * work.parts > p.multiprocessors;
+  work.section = uint32_t(most(1, least(p.batch * p.heads, kCached / one * p.group)));
+  work.y_chunks = in_chunks(p.y);
+  const int64_t items = int64_t(work.heads) * (work.pairs ? (work.parts + 1) / 2 : work.parts);
+  return items ? device::launch(wgmma_kernel<T, kColumns, kGeneral>, unsigned(least(items, p.multiprocessors)), C::kThreads, C::kBytes, stream, work) : 0;
+}
+template <template <class, int> class F, class T> int by_columns(const SdpaCuda& p, void* stream) {
+  const int64_t width = most(p.head_dim, p.head_dim_v);
+  if (width <= 64) return F<T, 64>::launch(p, stream);
+  if (width <= 96) return F<T, 96>::launch(p, stream);
+  if (width <= 128) return F<T, 128>::launch(p, stream);
+  return width <= 192 ? F<T, 192>::launch(p, stream) : F<T, 256>::launch(p, stream);
+}
+
+}  // namespace attention
+}  // namespace baracuda
