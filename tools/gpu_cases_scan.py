@@ -63,3 +63,36 @@ for _shape, _axis in (((8192, 8192), 1), ((8192, 8192), 0), ((1 << 20, 64), 1), 
     for _kind in KINDS:
         case("scan", f"{_kind} {_label}", (torch.float32, torch.bfloat16))(forward(_kind, _shape, _axis))
         case("scan", f"{_kind}_backward {_label}", (torch.float32, torch.bfloat16))(backward(_kind, _shape, _axis))
+
+
+def recurrence(shape, axis, gradient):
+    """Decays below a half: what is more than 64 elements back counts for nothing, so a sum of 64 terms is the reference."""
+    def make(dtype):
+        a, x = torch.rand(*shape, device="cuda").mul_(0.5).to(dtype), normal(*shape, dtype=dtype)
+        fields = dict(dtype=dtype, shape=shape, axis=axis)
+        n = shape[axis]
+
+        def solved(x, a):  # in f64; a leads from the one before
+            y, reach = x.double(), a.double()
+            step = 1
+            while step < 64:  # y_t + reach_t y_(t - step), twice as far every time
+                y.narrow(axis, step, n - step).add_(reach.narrow(axis, step, n - step) * y.narrow(axis, 0, n - step))
+                reach = torch.cat([torch.zeros_like(reach.narrow(axis, 0, step)), reach.narrow(axis, step, n - step) * reach.narrow(axis, 0, n - step)], axis)
+                step *= 2
+            return y
+        if not gradient:
+            y = torch.empty_like(x)
+            return dict(op="linear_recurrence", fields=fields, args=dict(a=a, x=x, y=y), out=dict(y=solved(x, a)), bytes=3 * x.nbytes, tolerance=TOLERANCE[dtype], torch=None, repeats=10)
+        dy, dx, da = normal(*shape, dtype=dtype), torch.empty_like(x), torch.empty_like(x)
+        behind = torch.cat([a.narrow(axis, 1, n - 1), torch.zeros_like(a.narrow(axis, 0, 1))], axis)
+        want = solved(dy.flip(axis), behind.flip(axis)).flip(axis)
+        before = torch.cat([torch.zeros_like(x.narrow(axis, 0, 1)), x.narrow(axis, 0, n - 1)], axis)
+        return dict(op="linear_recurrence_backward", fields=fields, args=dict(dy=dy, a=a, y=x, dx=dx, da=da), out=dict(dx=want, da=want * before.double()), bytes=5 * x.nbytes,
+                    tolerance=TOLERANCE[dtype], torch=None, repeats=10)
+    return make
+
+
+for _shape, _axis in (((8192, 8192), 1), ((8192, 8192), 0), ((1 << 20, 64), 1), ((1, 1 << 26), 1), ((64, 512, 2048), 1), ((8191, 8193), 1)):
+    _label = f"{'x'.join(map(str, _shape))} axis {_axis}"
+    case("scan", f"linear_recurrence {_label}", (torch.float32, torch.bfloat16))(recurrence(_shape, _axis, False))
+    case("scan", f"linear_recurrence_backward {_label}", (torch.float32, torch.bfloat16))(recurrence(_shape, _axis, True))

@@ -11,7 +11,8 @@
 // Numerics: kept in f64, rounded once. The order is a tree of the axis' length alone: runs of 8, 8 runs to a step, joined as maps
 // r -> a r + b by Sklansky's network, steps of a block of 1024 in order, blocks in order. Products of a over 64 neighbours, and of
 // blocks where lanes are split, have to stay in f64: |a| <= 1 always does. Workspace: only where there are fewer lanes than
-// 1024 per thread; carries of blocks. Guarantee: deterministic, batch invariant, same bits for any instruction set.
+// 1024 per thread; carries of blocks. Guarantee: deterministic, batch invariant, same bits for any instruction set. On
+// CUDA the order is that of scan.md, with rows and columns of their own: deterministic, not batch invariant.
 #include "baracuda/ops/scan/scan.hpp"
 
 namespace baracuda {

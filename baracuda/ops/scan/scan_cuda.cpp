@@ -1,6 +1,7 @@
 #include "baracuda/ops/scan/scan_cuda.hpp"
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
+#include "baracuda/ops/scan/linear_recurrence.hpp"
 #include "baracuda/ops/scan/scan_lanes.hpp"
 
 namespace baracuda {
@@ -19,22 +20,30 @@ int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 struct Scratch { ScanCudaState* totals; double* products; };
 // Whether a line goes as a row or as a column is not known before its strides are.
-Scratch carve_all(const ScanDescriptor& d, bool gradient, Carver& c) {
+Scratch carve_all(const ScanDescriptor& d, const ScanLaunch& l, bool products, Carver& c) {
   const int64_t n = length(d), lines = d.shape.numel() ? d.shape.numel() / n : 0;
-  const ScanLaunch& l = launch_of(d, gradient);
   const int64_t tiles = parts(n, l.row_tile), chained = tiles > 1 ? lines * tiles : 0, groups = tiles > 1 ? lines * parts(tiles, kScanGroup) : 0;
   const int64_t segments = n > kScanWhole ? lines * parts(n, kScanSegment) : 0;
   Scratch s{};
   if (chained || segments) s.totals = c.take<ScanCudaState>("totals of tiles", 1 + std::max(chained + groups, segments));
-  if (gradient && d.kind == ScanKind::cumprod) s.products = c.take<double>("products of tiles", lines * parts(n, l.column_tile));
+  if (products) s.products = c.take<double>("products of tiles", lines * parts(n, l.column_tile));
   return s;
 }
-void carve(const ScanDescriptor& d, const void*, Carver& c) { (void)carve_all(d, false, c); }
+bool products(const ScanDescriptor& d, bool gradient) { return gradient && d.kind == ScanKind::cumprod; }
+void carve_scan(const ScanDescriptor& d, bool gradient, Carver& c) { (void)carve_all(d, launch_of(d, gradient), products(d, gradient), c); }
+void carve(const ScanDescriptor& d, const void*, Carver& c) { carve_scan(d, false, c); }
 
-// in and out lie `along` the scan's direction.
-Status run_lines(const Stream& stream, std::string_view name, const ScanDescriptor& d, bool gradient, bool falling, const TensorView (&in)[3], const TensorView& out, const TensorView& indices, Carver c) {
+// in and out lie `along` the scan's direction. late: some inputs are.
+struct Lines {
+  std::string_view name;
+  const ScanDescriptor& d;
+  const ScanLaunch& launch;
+  bool products, late, falling;
+};
+Status run_lines(const Stream& stream, const Lines& l, const TensorView (&in)[3], const TensorView& out, const TensorView& indices, Carver c) {
+  const ScanDescriptor& d = l.d;
   if (d.shape.numel() == 0) return {};
-  const ScanLaunch& launch = launch_of(d, gradient);
+  const ScanLaunch& launch = l.launch;
   ScanCuda p{};
   const TensorView* const views[5] = {&in[0], &in[1], &in[2], &out, &indices};
   Operand operand[5];
@@ -51,7 +60,7 @@ Status run_lines(const Stream& stream, std::string_view name, const ScanDescript
   p.out = out.data, p.indices = indices.data;
   p.empty = scan_empty(d);
   p.dtype = d.dtype, p.y_dtype = out.dtype;
-  p.exclusive = d.exclusive, p.falling = falling, p.first = d.ties == ScanTies::first, p.max = d.kind == ScanKind::cummax;
+  p.exclusive = d.exclusive, p.falling = l.falling, p.first = d.ties == ScanTies::first, p.max = d.kind == ScanKind::cummax;
   const int last = p.lines.rank - 1;
   bool dense = true, across = false, whole[5];
   for (int k = 0; k < 5; ++k) {
@@ -64,12 +73,12 @@ Status run_lines(const Stream& stream, std::string_view name, const ScanDescript
     whole[k] = neighbours && p.n % launch.chunk == 0 && (reinterpret_cast<uintptr_t>(v.data) - uintptr_t(p.step[k] < 0 ? (launch.chunk - 1) * size : 0)) % 16 == 0;
     for (int a = 0; a < p.lines.rank; ++a) whole[k] &= p.lines.extent[a] == 1 || p.lines.stride[k][a] * size % 16 == 0;
   }
-  p.whole = is_floating(d.dtype) && !(gradient && d.exclusive) && whole[0] && whole[1] && whole[2] && whole[3], p.whole_places = whole[4];
+  p.whole = is_floating(d.dtype) && !l.late && whole[0] && whole[1] && whole[2] && whole[3] && (indices.dtype != d.dtype || whole[4]), p.whole_places = whole[4];
   p.columns = !dense && across && p.lines.extent[last] >= 8;
   p.tile = p.columns ? launch.column_tile : launch.row_tile, p.tiles = parts(p.n, p.tile);
-  const Scratch s = carve_all(d, gradient, c);
+  const Scratch s = carve_all(d, launch, l.products, c);
   p.totals = s.totals, p.products = s.products;
-  return device::queue(stream, name, [&] {
+  return device::queue(stream, l.name, [&] {
     void* const handle = stream.handle;
     int e = 0;
     const auto phase = [&](ScanPhase stage) {
@@ -89,7 +98,7 @@ Status run_lines(const Stream& stream, std::string_view name, const ScanDescript
 Status run(const Launch<Scan>& l) {
   const ScanDescriptor& d = l.desc;
   const auto& a = l.args;
-  return run_lines(l.stream, "scan.cuda.tile", d, false, d.reverse, {along(a.x, d, d.reverse), {}, {}}, along(a.y, d, d.reverse), along(a.indices, d, d.reverse), l.carver());
+  return run_lines(l.stream, {"scan.cuda.tile", d, launch_of(d, false), false, false, d.reverse}, {along(a.x, d, d.reverse), {}, {}}, along(a.y, d, d.reverse), along(a.indices, d, d.reverse), l.carver());
 }
 // Rows and columns are summed in another order, and which of them a line is depends on the lines around it.
 PrecisionGuarantee guarantee(const ScanDescriptor& d) {
@@ -103,14 +112,36 @@ PrecisionGuarantee guarantee_backward(const ScanDescriptor& d) {
 }
 // The gradient of a sum is the sum from the other end.
 bool sums(const ScanDescriptor& d) { return d.kind == ScanKind::cumsum; }
-void carve_backward(const ScanDescriptor& d, const void*, Carver& c) { (void)carve_all(d, !sums(d), c); }
+void carve_backward(const ScanDescriptor& d, const void*, Carver& c) { carve_scan(d, !sums(d), c); }
 Status run_backward(const Launch<ScanBackward>& l) {
   const ScanDescriptor& d = l.desc;
   const auto& a = l.args;
   const auto reads = ScanBackward::reads(d.kind);
   const auto against = [&](const TensorView& v) { return along(v, d, !d.reverse); };
-  return run_lines(l.stream, "scan_backward.cuda.tile", d, !sums(d), !d.reverse,
+  const bool gradient = !sums(d);
+  return run_lines(l.stream, {"scan_backward.cuda.tile", d, launch_of(d, gradient), products(d, gradient), gradient && d.exclusive, !d.reverse},
                    {against(a.dy), reads.x ? against(a.x) : reads.indices ? against(a.indices) : TensorView{}, reads.y ? against(a.y) : TensorView{}}, against(a.dx), {}, l.carver());
+}
+
+// --- recurrences
+ScanDescriptor lanes_of(const LinearRecurrenceDescriptor& d) { return {.dtype = d.dtype, .shape = d.shape, .axis = d.axis, .reverse = d.reverse}; }
+PrecisionGuarantee guarantee_recurrence(const LinearRecurrenceDescriptor&) { return {.math_precision = DType::f64, .accumulator = DType::f64, .batch_invariant = false}; }
+void carve_forward(const LinearRecurrenceDescriptor& d, const void*, Carver& c) { (void)carve_all(lanes_of(d), linear_recurrence_cuda.forward[d.dtype], false, c); }
+void carve_gradient(const LinearRecurrenceDescriptor& d, const void*, Carver& c) { (void)carve_all(lanes_of(d), linear_recurrence_cuda.gradient[d.dtype], false, c); }
+Status run_forward(const Launch<LinearRecurrence>& l) {
+  const ScanDescriptor d = lanes_of(l.desc);
+  const auto view = [&](const TensorView& v) { return along(v, d, d.reverse); };
+  return run_lines(l.stream, {"linear_recurrence.cuda.tile", d, linear_recurrence_cuda.forward[d.dtype], false, false, d.reverse},
+                   {view(l.args.x), view(l.args.a), {}}, view(l.args.y), {}, l.carver());
+}
+Status run_gradient(const Launch<LinearRecurrenceBackward>& l) {
+  const auto& a = l.args;
+  if (a.dx.absent() && a.da.absent()) return {};
+  const ScanDescriptor d = lanes_of(l.desc);
+  const auto against = [&](const TensorView& v) { return along(v, d, !d.reverse); };
+  const bool weighted = !a.da.absent(), both = weighted && !a.dx.absent();
+  return run_lines(l.stream, {"linear_recurrence_backward.cuda.tile", d, (weighted ? linear_recurrence_cuda.weighted : linear_recurrence_cuda.gradient)[d.dtype], false, false, !d.reverse},
+                   {against(a.dy), against(a.a), weighted ? against(a.y) : TensorView{}}, against(a.dx.absent() ? a.da : a.dx), both ? against(a.da) : TensorView{}, l.carver());
 }
 
 }  // namespace
@@ -123,6 +154,17 @@ template <> std::span<const Kernel<Scan>> cuda_kernels<Scan>() {
 template <> std::span<const Kernel<ScanBackward>> cuda_kernels<ScanBackward>() {
   static constexpr Kernel<ScanBackward> list[] = {{.name = "scan_backward.cuda.tile", .device = DeviceKind::cuda, .min_arch = 80,
                                                    .launch = launch_all<ScanBackward>(Floating{}, run_backward), .guarantee = guarantee_backward, .carve = carve_backward}};
+  return list;
+}
+template <> std::span<const Kernel<LinearRecurrence>> cuda_kernels<LinearRecurrence>() {
+  static constexpr Kernel<LinearRecurrence> list[] = {{.name = "linear_recurrence.cuda.tile", .device = DeviceKind::cuda, .min_arch = 80,
+                                                       .launch = launch_all<LinearRecurrence>(Floating{}, run_forward), .guarantee = guarantee_recurrence, .carve = carve_forward}};
+  return list;
+}
+template <> std::span<const Kernel<LinearRecurrenceBackward>> cuda_kernels<LinearRecurrenceBackward>() {
+  static constexpr Kernel<LinearRecurrenceBackward> list[] = {{.name = "linear_recurrence_backward.cuda.tile", .device = DeviceKind::cuda, .min_arch = 80,
+                                                               .launch = launch_all<LinearRecurrenceBackward>(Floating{}, run_gradient), .guarantee = guarantee_recurrence,
+                                                               .carve = carve_gradient}};
   return list;
 }
 

@@ -12,7 +12,7 @@ struct alignas(16) ScanCudaState { char bytes[32]; };
 struct ScanCuda {
   device::Walk<5> lines;     // in[0 ... 2], out, indices; in the order of the scan
   const void* in[3];         // null: not read
-  void *out, *indices;
+  void *out, *indices;       // indices: or a second output
   int64_t step[5], n;        // along the axis, negative where the scan runs against memory
   ScanCudaState* totals;     // a ticket, then [lines][tiles] totals and [lines][groups] of what comes before a group of tiles; or [lines][segments]
   double* products;          // [lines][tiles] of cumprod's gradient
@@ -34,6 +34,8 @@ struct ScanLaunch {
 };
 struct ScanCudaKernels { ByDType<ScanLaunch> of[5]; };       // by kind
 extern const ScanCudaKernels scan_cuda_sums, scan_cuda_exps, scan_cuda_order, scan_cuda_gradients;
+struct LinearRecurrenceCuda { ByDType<ScanLaunch> forward, gradient, weighted; };  // in: x, a; dy, a; dy, a, y. Of `weighted`, out is dx and indices da, or out is da
+extern const LinearRecurrenceCuda linear_recurrence_cuda;
 int scan_cuda_spread(const ScanCuda& p, void* stream);       // the products of tiles become those of all behind them
 
 }  // namespace baracuda

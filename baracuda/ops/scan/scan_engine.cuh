@@ -15,6 +15,8 @@
 //   own(piece, k, i)                     the state of element i, the k-th of the piece
 //   step(state, piece, k, i, place)      takes it, gives the output; place: its index where kIndexed
 //   step(state, piece, k, i, behind)     where kProducts: behind is the product of the factor(piece, k) of all elements behind it
+//   step(state, piece, k, i, second)     where kTwo: a second output, which goes where indices do, if it is asked for
+// Input q may be `late` by an element, or by -1: element i is then the one behind, and view_next() shows it.
 #include "baracuda/device/half.cuh"
 #include "baracuda/device/launch.cuh"
 #include "baracuda/device/lines.cuh"
@@ -35,13 +37,17 @@ template <class Op> __device__ __forceinline__ typename Op::E element_at(const O
   if constexpr (Op::kIntegers) return op.read_one(from);
   else return static_cast<const typename Op::E*>(op.p.in[q])[from];
 }
+template <class Op> constexpr bool two_outputs() {
+  if constexpr (requires { Op::kTwo; }) return Op::kTwo;
+  else return false;
+}
 template <class Op> __device__ __forceinline__ bool points_to(const Op& op, int q, int64_t at, int64_t i, bool late) {
   return i - late >= 0 && static_cast<const int64_t*>(op.p.in[q])[at + (i - late) * op.p.step[q]] == (op.p.falling ? op.p.n - 1 - i : i);
 }
-template <class Op, class O> __device__ __forceinline__ void put_at(const Op& op, int64_t at, int64_t i, O v) {
-  const int64_t to = at + i * op.p.step[3];
+template <int W, class Op, class O> __device__ __forceinline__ void put_at(const Op& op, int64_t at, int64_t i, O v) {  // of output W
+  const int64_t to = at + i * op.p.step[3 + W];
   if constexpr (Op::kIntegers) op.store(to, v);
-  else static_cast<O*>(op.p.out)[to] = v;
+  else static_cast<O*>(W ? op.p.indices : op.p.out)[to] = v;
 }
 
 // What a thread of a row sees: C chunks of V neighbours. With several, a warp has a segment of 32 C chunks: chunk c 32 + lane is read, and by way of
@@ -53,10 +59,11 @@ template <class Op, int C, bool kWhole> struct RowIo {
   const Op& op;
   const int64_t (&at)[5];
   int64_t first, n;  // the segment's first element, or the thread's where it has one chunk; n: 0 for a line that is not there
-  Line* buffer;       // kIn of them; results take the place of the first input
+  Line* buffer;       // kIn of them; results take the place of the first input, and of the second
   int lane, left;     // lane in the segment; elements from its first one on that are there
   Line kept[C == 1 ? Op::kIn : 1];
   uint32_t kept_found;
+  E beyond;           // the element behind the segment, of an input that is late by -1
 
   __device__ int64_t own() const { return C > 1 ? first + lane * N : first; }
   __device__ int64_t chunk(int c) const { return first + (C > 1 ? (c * 32 + lane) * V : 0); }
@@ -65,9 +72,9 @@ template <class Op, int C, bool kWhole> struct RowIo {
   // From here on along a tensor, in elements.
   template <class T> __device__ T* along(T* data, int q, bool up) const { return data + at[q] + (up ? chunk(0) : -chunk(0) - (V - 1)); }
   __device__ bool is_there(int c) const { return (C > 1 ? (c * 32 + lane) * V : 0) < left; }
-  __device__ void read(int q, bool late, E none) {
+  __device__ void read(int q, int late, E none) {
     Line* const to = buffer + q * kMostTeam * C;
-    if constexpr (kWhole) {
+    if (kWhole && (C > 1 || late == 0)) {
       const bool up = op.p.step[q] > 0;
       const E* const x = along(static_cast<const E*>(op.p.in[q]), q, up);
       const int step = up ? 32 * V : -32 * V;
@@ -89,12 +96,13 @@ template <class Op, int C, bool kWhole> struct RowIo {
         if constexpr (C > 1) to[place(c * 32 + lane)] = turned;
         else kept[q] = turned;
       }
+      if (late < 0) beyond = first + 32 * N < n ? element_at(op, q, at[q], first + 32 * N) : none;
     } else {
-      constexpr int kAtOnce = N < 16 ? N : 16;
+      constexpr int kMost = two_outputs<Op>() ? 8 : 16, kAtOnce = N < kMost ? N : kMost;
 #pragma unroll kAtOnce
       for (int k = 0; k < N; ++k) {
         E e = none;
-        if (element(k) < n && element(k) - late >= 0) e = element_at(op, q, at[q], element(k) - late);
+        if (element(k) < n && element(k) - late >= 0 && element(k) - late < n) e = element_at(op, q, at[q], element(k) - late);
         if constexpr (C > 1) to[place((k * 32 + lane) / V)].lane[(k * 32 + lane) % V] = e;
         else kept[q].lane[k] = e;
       }
@@ -108,6 +116,19 @@ template <class Op, int C, bool kWhole> struct RowIo {
       const Line l = buffer[q * kMostTeam * C + place(lane * C + c)];
 #pragma unroll
       for (int k = 0; k < V; ++k) x[k] = l.lane[k];
+    }
+  }
+  __device__ void view_next(int q, int c, E (&x)[V]) const {
+    E own[V];
+    view(q, c, own);
+    if constexpr (!kWhole || C == 1) {  // read as it is wanted
+#pragma unroll
+      for (int k = 0; k < V; ++k) x[k] = own[k];
+    } else {
+#pragma unroll
+      for (int k = 0; k + 1 < V; ++k) x[k] = own[k + 1];
+      const int behind = lane * C + c + 1;
+      x[V - 1] = behind < 32 * C ? buffer[q * kMostTeam * C + place(behind)].lane[0] : beyond;
     }
   }
   // Bit k: whether an element points to the k-th.
@@ -143,43 +164,43 @@ template <class Op, int C, bool kWhole> struct RowIo {
     if constexpr (C == 1) return kept_found;
     else return reinterpret_cast<const uint32_t*>(buffer + q * kMostTeam * C)[lane * C + c];
   }
-  // Chunk c of the thread's results; flush() writes them all.
-  template <class O> __device__ void put(int c, const O (&out)[V]) const {
+  // Chunk c of the thread's results of output W; flush() writes them all.
+  template <int W = 0, class O> __device__ void put(int c, const O (&out)[V]) const {
     if constexpr (C > 1) {
       Chunk<O, V> l;
 #pragma unroll
       for (int k = 0; k < V; ++k) l.lane[k] = out[k];
-      reinterpret_cast<Chunk<O, V>*>(buffer)[place(lane * C + c)] = l;
-    } else if constexpr (kWhole) store_chunk(0, out);
+      reinterpret_cast<Chunk<O, V>*>(buffer + W * kMostTeam * C)[place(lane * C + c)] = l;
+    } else if constexpr (kWhole) store_chunk<W>(0, out);
     else {
 #pragma unroll
       for (int k = 0; k < V; ++k)
-        if (first + k < n) put_at(op, at[3], first + k, out[k]);
+        if (first + k < n) put_at<W>(op, at[3 + W], first + k, out[k]);
     }
   }
-  template <class O> __device__ void flush() const {
+  template <class O, int W = 0> __device__ void flush() const {
     if constexpr (C > 1) {
-      const auto* const from = reinterpret_cast<const Chunk<O, V>*>(buffer);
+      const auto* const from = reinterpret_cast<const Chunk<O, V>*>(buffer + W * kMostTeam * C);
       __syncwarp();
 #pragma unroll
       for (int c = 0; c < C; ++c) {
-        if constexpr (kWhole) store_chunk(c, from[place(c * 32 + lane)].lane);
+        if constexpr (kWhole) store_chunk<W>(c, from[place(c * 32 + lane)].lane);
         else {
 #pragma unroll
           for (int k = c * V; k < c * V + V; ++k)
-            if (element(k) < n) put_at(op, at[3], element(k), from[place((k * 32 + lane) / V)].lane[(k * 32 + lane) % V]);
+            if (element(k) < n) put_at<W>(op, at[3 + W], element(k), from[place((k * 32 + lane) / V)].lane[(k * 32 + lane) % V]);
         }
       }
       __syncwarp();
     }
   }
-  template <class O> __device__ void store_chunk(int c, const O (&x)[V]) const {
+  template <int W, class O> __device__ void store_chunk(int c, const O (&x)[V]) const {
     if (!is_there(c)) return;
-    const bool up = op.p.step[3] > 0;
+    const bool up = op.p.step[3 + W] > 0;
     Chunk<O, V> l;
 #pragma unroll
     for (int k = 0; k < V; ++k) l.lane[k] = up ? x[k] : x[V - 1 - k];
-    *reinterpret_cast<Chunk<O, V>*>(along(static_cast<O*>(op.p.out), 3, up) + (up ? c : -c) * 32 * V) = l;
+    *reinterpret_cast<Chunk<O, V>*>(along(static_cast<O*>(W ? op.p.indices : op.p.out), 3 + W, up) + (up ? c : -c) * 32 * V) = l;
   }
   __device__ void put_places(int k, int64_t a, int64_t b) const {  // of elements k and k + 1
     const int64_t i = own() + k, step = op.p.step[4];
@@ -202,17 +223,18 @@ template <class Op, int N_> struct ColumnIo {
   E kept[Op::kIn][N];
   uint32_t kept_found;
   __device__ int64_t own() const { return first; }
-  __device__ void read(int q, bool late, E none) {
+  __device__ void read(int q, int late, E none) {
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       kept[q][k] = none;
-      if (first + k < end && first + k - late >= 0) kept[q][k] = element_at(op, q, at[q], first + k - late);
+      if (first + k < end && first + k - late >= 0 && first + k - late < op.p.n) kept[q][k] = element_at(op, q, at[q], first + k - late);
     }
   }
   __device__ void view(int q, int, E (&x)[N]) const {
 #pragma unroll
     for (int k = 0; k < N; ++k) x[k] = kept[q][k];
   }
+  __device__ void view_next(int q, int c, E (&x)[N]) const { view(q, c, x); }
   __device__ void read_found(int q, bool late) {
     kept_found = 0;
 #pragma unroll
@@ -220,12 +242,12 @@ template <class Op, int N_> struct ColumnIo {
       if (first + k < end) kept_found |= uint32_t(points_to(op, q, at[q], first + k, late)) << k;
   }
   __device__ uint32_t found(int, int) const { return kept_found; }
-  template <class O> __device__ void put(int, const O (&out)[N]) const {
+  template <int W = 0, class O> __device__ void put(int, const O (&out)[N]) const {
 #pragma unroll
     for (int k = 0; k < N; ++k)
-      if (first + k < end) put_at(op, at[3], first + k, out[k]);
+      if (first + k < end) put_at<W>(op, at[3 + W], first + k, out[k]);
   }
-  template <class O> __device__ void flush() const {}
+  template <class O, int W = 0> __device__ void flush() const {}
   __device__ void put_places(int k, int64_t a, int64_t b) const {
     int64_t* const to = static_cast<int64_t*>(op.p.indices) + at[4] + (first + k) * op.p.step[4];
     if (first + k < end) to[0] = a;
@@ -355,7 +377,7 @@ template <class Op, class Io> __device__ __forceinline__ void finish(const Op& o
   for (int c = 0; c < C; ++c) {
     typename Op::template Piece<V> piece;
     op.view(io, c, piece);
-    typename Op::Out out[V];
+    typename Op::Out out[V], second[V];
     int64_t places[V];
     if constexpr (Op::kProducts) {
       double f = behind_chunk[c];
@@ -366,6 +388,7 @@ template <class Op, class Io> __device__ __forceinline__ void finish(const Op& o
     for (int k = 0; k < V; ++k) {
       const int e = c * V + k;
       if constexpr (Op::kProducts) out[k] = op.step(s, piece, k, i + e, behind[k]);
+      else if constexpr (two_outputs<Op>()) out[k] = op.step(s, piece, k, i + e, second[k]);
       else out[k] = op.step(s, piece, k, i + e, places[k]);
       if constexpr (Op::kIndexed) {
         places[k] = places[k] >= 0 && op.p.falling ? op.p.n - 1 - places[k] : places[k];
@@ -373,8 +396,12 @@ template <class Op, class Io> __device__ __forceinline__ void finish(const Op& o
       }
     }
     io.put(c, out);
+    if constexpr (two_outputs<Op>())
+      if (op.p.indices) io.template put<1>(c, second);
   }
   io.template flush<typename Op::Out>();
+  if constexpr (two_outputs<Op>())
+    if (op.p.indices) io.template flush<typename Op::Out, 1>();
 }
 // The product of the factors of all lanes behind this one, of `width`; f becomes that from this one on.
 template <class Op> __device__ __forceinline__ double behind_lanes(const Op& op, int width, double& f) {
