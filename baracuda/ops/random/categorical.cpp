@@ -4,14 +4,17 @@
 #include <cmath>
 #include "baracuda/host/row_walk.hpp"
 #include "baracuda/math/half.hpp"
-#include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/elementwise/map.hpp"
+#include "baracuda/ops/random/categorical_detail.hpp"
+#include "baracuda/ops/random/categorical_math.hpp"
 #include "baracuda/ops/random/random_cpu.hpp"
 
 namespace baracuda {
 namespace {
 
 constexpr int64_t kNumbers = 512;  // drawn at a time
+
+using categorical::Weights;
 
 bool cut(const CategoricalDescriptor& d) { return d.top_k > 0 || d.top_p < 1 || d.min_p > 0; }
 bool listed(const CategoricalDescriptor& d) { return cut(d) || !d.replacement; }
@@ -23,13 +26,15 @@ Scratch carve_scratch(const CategoricalDescriptor& d, Carver& c) {
   return {c.take<double>("scores", size), listed(d) ? c.take<int64_t>("order", size) : nullptr};
 }
 
+Weights weights_of(const CategoricalDescriptor& d, double most) { return {d.kind == WeightKind::probabilities, most, d.temperature}; }
 // Counts the indices of a row that may be drawn; the place of one that is no weight, or -1.
 template <class T> int64_t look(const CategoricalDescriptor& d, const T* x, int64_t step, int64_t& choices) {
+  const Weights w = weights_of(d, 0);
   choices = 0;
   for (int64_t i = 0; i < d.shape.last(); ++i) {
     const double v = to_double(x[i * step]);
-    if (std::isnan(v) || v == INFINITY || (d.kind == WeightKind::probabilities && v < 0)) return i;
-    choices += d.kind == WeightKind::probabilities ? v > 0 : v > -INFINITY;
+    if (!w.valid(v)) return i;
+    choices += w.may_be_drawn(v);
   }
   return -1;
 }
@@ -56,52 +61,43 @@ Status look_at_rows(std::string_view op, const CategoricalDescriptor& d, const T
                             d.kind == WeightKind::logits ? "logit" : "weight"));
   });
 }
-// Probabilities, or logits below the largest over the temperature.
-template <class T> void score(const CategoricalDescriptor& d, const T* x, int64_t step, double* scores) {
-  const int64_t n = d.shape.last();
+// The row's elements, and what they weigh.
+template <class T> Weights read(const CategoricalDescriptor& d, const T* x, int64_t step, double* values) {
   double most = -INFINITY;
-  for (int64_t i = 0; i < n; ++i) scores[i] = to_double(x[i * step]), most = std::max(most, scores[i]);
-  if (d.kind == WeightKind::probabilities) return;
-  for (int64_t i = 0; i < n; ++i)  // what may be drawn stays finite
-    if (scores[i] > -INFINITY) scores[i] = std::max((scores[i] - most) / d.temperature, -std::numeric_limits<double>::max());
+  for (int64_t i = 0; i < d.shape.last(); ++i) values[i] = to_double(x[i * step]), most = std::max(most, values[i]);
+  return weights_of(d, most);
 }
-// Relative to the largest.
-double weight(const CategoricalDescriptor& d, double score, double most) {
-  return d.kind == WeightKind::probabilities ? score / most : exp(Pack<double, 1>(score)).v;
-}
-// Leaves the likeliest as top_k, top_p and min_p ask for; the others get the score that is never drawn.
-void cut_down(const CategoricalDescriptor& d, double* scores, int64_t* order) {
+// Leaves the likeliest as top_k, top_p and min_p ask for; the others become what is never drawn.
+void cut_down(const CategoricalDescriptor& d, const Weights& w, double* values, int64_t* order) {
   const int64_t n = d.shape.last();
   for (int64_t i = 0; i < n; ++i) order[i] = i;
-  const auto likelier = [&](int64_t a, int64_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; };
+  const auto likelier = [&](int64_t a, int64_t b) { return values[a] != values[b] ? values[a] > values[b] : a < b; };
+  const auto weight = [&](int64_t place) { return w.weight(values[order[place]]); };
   int64_t kept = d.top_k > 0 ? std::min(d.top_k, n) : n;
-  if (d.top_p < 1 || d.min_p > 0) std::partial_sort(order, order + kept, order + n, likelier);
-  else std::nth_element(order, order + kept - 1, order + n, likelier);
-  if (d.top_p < 1 || d.min_p > 0) {
-    const double most = scores[order[0]];
-    double total = 0, sum = 0;
-    for (int64_t i = 0; i < kept; ++i) total += weight(d, scores[order[i]], most);
+  if (d.top_p < 1) {
+    std::partial_sort(order, order + kept, order + n, likelier);
+    categorical::Units total = 0, sum = 0;
+    for (int64_t i = 0; i < kept; ++i) total += categorical::units(weight(i));
     int64_t reached = 0;
-    while (reached < kept && sum < d.top_p * total) sum += weight(d, scores[order[reached++]], most);
-    if (d.top_p < 1) kept = std::max<int64_t>(1, reached);
-    int64_t enough = 0;
-    while (enough < kept && weight(d, scores[order[enough]], most) >= d.min_p) ++enough;
-    kept = std::max<int64_t>(1, enough);
-  }
-  for (int64_t i = kept; i < n; ++i) scores[order[i]] = d.kind == WeightKind::probabilities ? 0 : -INFINITY;
+    while (reached < kept && categorical::wanted(sum, total, d.top_p)) sum += categorical::units(weight(reached++));
+    kept = reached;
+  } else if (kept < n) std::nth_element(order, order + kept - 1, order + n, likelier);
+  if (d.min_p > 0)
+    for (int64_t i = 0; i < kept; ++i)
+      if (weight(i) < d.min_p) values[order[i]] = w.never();
+  for (int64_t i = kept; i < n; ++i) values[order[i]] = w.never();
 }
 // Calls f(i, value) for every index that may be drawn, with the numbers from `first` on.
-template <class F> void race(const CategoricalDescriptor& d, const double* scores, uint64_t seed, uint64_t first, F f) {
+template <class F> void race(const CategoricalDescriptor& d, const Weights& w, const double* scores, uint64_t seed, uint64_t first, F f) {
   const auto& kernels = BARACUDA_ISA_PICK(random_kernels);
-  const bool probabilities = d.kind == WeightKind::probabilities;
-  const auto draw = (probabilities ? kernels.exponential : kernels.gumbel)[DType::f64];
+  const auto draw = (w.probabilities ? kernels.exponential : kernels.gumbel)[DType::f64];
   double numbers[kNumbers];
   for (int64_t i = 0, n = d.shape.last(); i < n; i += kNumbers) {
     const int64_t m = std::min(kNumbers, n - i);
     draw({seed, first + uint64_t(i), 0, 1, 0, numbers, m});
     for (int64_t j = 0; j < m; ++j) {
       const double s = scores[i + j];
-      if (probabilities ? s > 0 : s > -INFINITY) f(i + j, probabilities ? s / numbers[j] : s + numbers[j]);
+      if (w.may_be_drawn(s)) f(i + j, w.raced(s, numbers[j]));
     }
   }
 }
@@ -121,19 +117,20 @@ Status run_categorical(const Launch<Categorical>& l) {
       for (int64_t row = begin; row < end; ++row) {
         int64_t at[2];
         walk.offsets(row, at);
-        score(d, x.as<T>() + at[0], x_step, scores);
-        if (cut(d)) cut_down(d, scores, order);
+        const Weights w = read(d, x.as<T>() + at[0], x_step, scores);
+        if (cut(d)) cut_down(d, w, scores, order);
+        for (int64_t i = 0; i < n; ++i) scores[i] = w.score(scores[i]);
         int64_t* const to = y.as<int64_t>() + at[1];
         if (d.replacement)
           for (int64_t s = 0; s < d.samples; ++s) {
             double best = -INFINITY;
-            race(d, scores, l.args.seed, l.args.offset + (uint64_t(row) * uint64_t(d.samples) + uint64_t(s)) * uint64_t(n), [&](int64_t i, double v) {
+            race(d, w, scores, l.args.seed, l.args.offset + (uint64_t(row) * uint64_t(d.samples) + uint64_t(s)) * uint64_t(n), [&](int64_t i, double v) {
               if (v > best) best = v, to[s * y_step] = i;
             });
           }
         else {
           int64_t runners = 0;
-          race(d, scores, l.args.seed, l.args.offset + uint64_t(row) * uint64_t(n), [&](int64_t i, double v) { scores[i] = v, order[runners++] = i; });
+          race(d, w, scores, l.args.seed, l.args.offset + uint64_t(row) * uint64_t(n), [&](int64_t i, double v) { scores[i] = v, order[runners++] = i; });
           std::partial_sort(order, order + d.samples, order + runners, [&](int64_t a, int64_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
           for (int64_t s = 0; s < d.samples; ++s) to[s * y_step] = order[s];
         }
@@ -156,9 +153,6 @@ Status validate_cuts(std::string_view op, const CategoricalDescriptor& d) {
   if (!(d.min_p >= 0 && d.min_p <= 1)) return invalid(op, text("min_p ", d.min_p, " is not in [0, 1]"));
   return {};
 }
-CategoricalDescriptor as_categorical(const SamplingFilterDescriptor& d) {
-  return {.dtype = d.dtype, .shape = d.shape, .kind = d.kind, .temperature = d.temperature, .top_k = d.top_k, .top_p = d.top_p, .min_p = d.min_p};
-}
 Status run_filter(const Launch<SamplingFilter>& l) {
   const CategoricalDescriptor d = as_categorical(l.desc);
   const TensorView &x = l.args.x, &y = l.args.y;
@@ -170,22 +164,19 @@ Status run_filter(const Launch<SamplingFilter>& l) {
   const RowWalk<2> walk(outer_axes(d.shape), {&x, &y});
   visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
     parallel_for(walk.rows, std::max<int64_t>(1, kNumbers / n), l.threads, [&](int64_t begin, int64_t end, int worker) {
-      double* const scores = scratch.scores + worker * n;
+      double* const values = scratch.scores + worker * n;
       for (int64_t row = begin; row < end; ++row) {
         int64_t at[2];
         walk.offsets(row, at);
         const T* from = x.as<T>() + at[0];
         T* to = y.as<T>() + at[1];
-        score(d, from, x_step, scores);
-        if (cut(d)) cut_down(d, scores, scratch.order + worker * n);
-        if (d.kind == WeightKind::logits)
-          for (int64_t i = 0; i < n; ++i) to[i * y_step] = scores[i] > -INFINITY ? from[i * x_step] : from_double<T>(-INFINITY);
-        else {
-          double most = 0, total = 0;  // relative to the largest, for the sum may be beyond f64
-          for (int64_t i = 0; i < n; ++i) most = std::max(most, scores[i]);
-          for (int64_t i = 0; i < n; ++i) total += scores[i] / most;
-          for (int64_t i = 0; i < n; ++i) to[i * y_step] = from_double<T>(scores[i] / most / total);
-        }
+        const Weights w = read(d, from, x_step, values);
+        if (cut(d)) cut_down(d, w, values, scratch.order + worker * n);
+        categorical::Units total = 0;
+        if (w.probabilities)
+          for (int64_t i = 0; i < n; ++i) total += categorical::units(w.weight(values[i]));
+        for (int64_t i = 0; i < n; ++i)
+          to[i * y_step] = w.probabilities ? from_double<T>(w.share(values[i], total)) : values[i] > -INFINITY ? from[i * x_step] : from_double<T>(-INFINITY);
       }
     });
     return 0;
@@ -195,6 +186,9 @@ Status run_filter(const Launch<SamplingFilter>& l) {
 
 }  // namespace
 
+CategoricalDescriptor as_categorical(const SamplingFilterDescriptor& d) {
+  return {.dtype = d.dtype, .shape = d.shape, .kind = d.kind, .temperature = d.temperature, .top_k = d.top_k, .top_p = d.top_p, .min_p = d.min_p};
+}
 Shape CategoricalDescriptor::y_shape() const {
   Shape s = shape;
   s[s.rank - 1] = samples;

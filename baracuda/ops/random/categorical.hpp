@@ -17,10 +17,12 @@ constexpr std::array<std::string_view, 2> enum_names(WeightKind) { return {"logi
 // x_i / -log u for probabilities, all in f64, with u number offset + i of the row's and the sample's stretch of n numbers, the f64 numbers of
 // random_gumbel and random_exponential; the largest wins, of equals the first. With replacement every sample is a race of its own
 // (row r, sample s: numbers from (r samples + s) n on), without it one race (from r n on) has the samples as its places in order. No sum
-// decides but top_p's, which goes down the order in f64.
-// Refused by run, before anything is written: NaN, +inf, a negative probability (with its place), a row with fewer choices than it needs.
+// decides but top_p's, of whole multiples of 2^-63 of the largest probability.
+// Refused by run, before anything is written: NaN, +inf, a negative probability (with its place), a row with fewer choices than it needs; on CUDA such
+// a row gives -1 in all its places.
 // Dtypes of x f16 bf16 f32 f64, of y i64. Workspace: rows of scores and, where the row is cut or not replaced, of indices, per
-// thread. Guarantee: deterministic, batch invariant but for the numbers, which belong to the place of the row.
+// thread. Guarantee: deterministic, batch invariant but for the numbers, which belong to the place of the row; CUDA gives the
+// CPU's indices.
 struct CategoricalDescriptor {
   DType dtype = DType::f32;
   Shape shape;
@@ -57,7 +59,7 @@ using CategoricalPlan = Plan<Categorical>;
 
 // y = x where an index may be drawn after the cuts of categorical, elsewhere -inf (logits) or 0; probabilities are divided by the sum of
 // those that stay: top_k and top_p renormalised or masked, as sampling kernels of inference servers. In f64, rounded once. y may be x (equal
-// strides). Refused by run as there. Dtypes f16 bf16 f32 f64. Workspace: as there. Guarantee: deterministic, batch invariant.
+// strides). Refused by run as there; on CUDA such a row gives NaN. Dtypes f16 bf16 f32 f64. Workspace: as there. Guarantee: deterministic, batch invariant.
 struct SamplingFilterDescriptor {
   DType dtype = DType::f32;
   Shape shape;

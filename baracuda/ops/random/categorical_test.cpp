@@ -1,6 +1,8 @@
 #include "baracuda/ops/random/categorical.hpp"
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 #include "baracuda/ops/random/random.hpp"
 #include "baracuda/testing/plan_checks.hpp"
 
@@ -12,11 +14,14 @@ using namespace testing;
 constexpr Layout kLayouts[] = {Layout::dense, Layout::padded, Layout::transposed, Layout::reversed, Layout::outer_reversed, Layout::every_other};
 
 // The numbers are those of random_gumbel and random_exponential; what is done with them is written out again.
-std::vector<double> numbers(WeightKind kind, int64_t n, uint64_t seed, uint64_t offset) {
+const std::vector<double>& numbers(WeightKind kind, int64_t n, uint64_t seed, uint64_t offset) {
+  static std::map<std::tuple<WeightKind, int64_t, uint64_t, uint64_t>, std::vector<double>> drawn;
+  std::vector<double>& known = drawn[{kind, n, seed, offset}];
+  if (!known.empty()) return known;
   Tensor y(DType::f64, {n});
   if (kind == WeightKind::logits) EXPECT_OK(run_plan<RandomGumbel>({DType::f64, {n}}, {y, seed, offset}));
   else EXPECT_OK(run_plan<RandomExponential>({DType::f64, {n}}, {y, seed, offset}));
-  return y.values();
+  return known = y.values();
 }
 std::vector<double> probabilities_of(const CategoricalDescriptor& d, const std::vector<double>& x) {
   std::vector<double> p;
@@ -44,7 +49,6 @@ std::vector<bool> kept_of(const CategoricalDescriptor& d, const std::vector<doub
   return kept;
 }
 TEST(Categorical, TheLargestValueWins) {
-  if (on_cuda()) GTEST_SKIP() << "no CUDA row";
   const Shape shape{3, 4, 700};
   for (WeightKind kind : {WeightKind::logits, WeightKind::probabilities})
     for (DType t : {DType::f16, DType::bf16, DType::f32, DType::f64})
@@ -70,7 +74,7 @@ TEST(Categorical, TheLargestValueWins) {
               return kind == WeightKind::logits ? (scores[i] - most) / d.temperature + number : scores[i] / number;
             };
             for (int64_t s = 0; s < 3; ++s) {
-              const std::vector<double> drawn = numbers(kind, 700, 5, 99 + uint64_t((d.replacement ? row * 3 + s : row) * 700));
+              const std::vector<double>& drawn = numbers(kind, 700, 5, 99 + uint64_t((d.replacement ? row * 3 + s : row) * 700));
               std::vector<std::pair<double, int64_t>> race;
               for (size_t i = 0; i < 700; ++i) race.push_back({-value(i, drawn[i]), int64_t(i)});
               std::sort(race.begin(), race.end());
@@ -80,7 +84,6 @@ TEST(Categorical, TheLargestValueWins) {
         }
 }
 TEST(Categorical, FrequenciesAreTheProbabilities) {
-  if (on_cuda()) GTEST_SKIP() << "no CUDA row";
   const std::vector<double> p = {0.1, 0, 0.4, 0.05, 0.25, 0.2};
   const int64_t n = 200000;
   std::vector<double> logits;
@@ -109,7 +112,6 @@ TEST(Categorical, FrequenciesAreTheProbabilities) {
   }
 }
 TEST(Categorical, CutsKeepWhatTheySay) {
-  if (on_cuda()) GTEST_SKIP() << "no CUDA row";
   // Ties at the k-th value: the lower index stays. top_p keeps the one that crosses. An index alone is always drawn.
   const Tensor x(DType::f32, {6}, {1, 3, 2, 3, 2, 0});
   auto drawn = [&](CategoricalDescriptor d) {
@@ -134,7 +136,6 @@ TEST(Categorical, CutsKeepWhatTheySay) {
   EXPECT_EQ(drawn({.temperature = 1e-300}), (std::vector<double>{1, 3}));
 }
 TEST(Categorical, RowsThreadsAndRefusals) {
-  if (on_cuda()) GTEST_SKIP() << "no CUDA row";
   const Shape shape{37, 300};
   const Tensor x = Tensor::normal(DType::f32, shape, 3);
   Tensor y(DType::i64, {37, 2});
@@ -164,18 +165,30 @@ TEST(Categorical, RowsThreadsAndRefusals) {
     Tensor w(DType::f32, {2, 3}, {1, 1, 1, 1, 1, 1}), z(DType::i64, {2, 1});
     w.set(5, f.value), z.poison();
     const auto before = z.element_bytes();
-    expect_refused(run_plan<Categorical>({.shape = {2, 3}, .kind = f.kind}, {w, z, 1, 0}), bad, {"element 2 of row 1", f.says});
+    const Status ran = run_plan<Categorical>({.shape = {2, 3}, .kind = f.kind}, {w, z, 1, 0});
+    if (on_cuda()) {  // the row shows it
+      EXPECT_OK(ran);
+      EXPECT_TRUE(z.at(0) >= 0 && z.at(1) == -1) << f.value;
+      continue;
+    }
+    expect_refused(ran, bad, {"element 2 of row 1", f.says});
     EXPECT_EQ(z.element_bytes(), before);
   }
   const Tensor zeros(DType::f32, {2, 3}, {0, 0, 0, 0, 0, 0}), one(DType::f32, {1, 3}, {0, 2, 0});
   Tensor z(DType::i64, {2, 1}), pair(DType::i64, {1, 2});
+  if (on_cuda()) {
+    ASSERT_OK(run_plan<Categorical>({.shape = {2, 3}, .kind = WeightKind::probabilities}, {zeros, z, 1, 0}));
+    ASSERT_OK(run_plan<Categorical>({.shape = {1, 3}, .kind = WeightKind::probabilities, .samples = 2, .replacement = false}, {one, pair, 1, 0}));
+    EXPECT_EQ(z.values(), (std::vector<double>{-1, -1}));
+    EXPECT_EQ(pair.values(), (std::vector<double>{-1, -1}));
+    return;
+  }
   expect_refused(run_plan<Categorical>({.shape = {2, 3}, .kind = WeightKind::probabilities}, {zeros, z, 1, 0}), bad, {"row 0", "0 indices", "1 are needed"});
   expect_refused(run_plan<Categorical>({.shape = {1, 3}, .kind = WeightKind::probabilities, .samples = 2, .replacement = false}, {one, pair, 1, 0}), bad,
                  {"row 0", "1 indices", "2 are needed"});
 }
 
 TEST(SamplingFilter, KeepsWhatCategoricalDrawsFrom) {
-  if (on_cuda()) GTEST_SKIP() << "no CUDA row";
   const Shape shape{3, 4, 200};
   for (WeightKind kind : {WeightKind::logits, WeightKind::probabilities})
     for (DType t : {DType::f16, DType::bf16, DType::f32, DType::f64})
@@ -211,9 +224,71 @@ TEST(SamplingFilter, KeepsWhatCategoricalDrawsFrom) {
   const SamplingFilterDescriptor d{.dtype = DType::bf16, .shape = {50, 300}, .top_k = 7, .top_p = 0.8};
   check_contract<SamplingFilter>(d, {x, y});
   check_repeat_bits<SamplingFilter>(d, {x, y}, {}, 1);
+  expect_refused(SamplingFilterPlan::select(Stream::cpu(), {.shape = {2, 2}, .top_p = 0}).status(), Code::invalid_problem, {"sampling_filter", "top_p 0"});
+  if (on_cuda()) {
+    ASSERT_OK(run_plan<SamplingFilter>({.shape = {2, 2}}, {bad, f}));
+    ASSERT_OK(run_plan<SamplingFilter>({.shape = {1, 2}, .kind = WeightKind::probabilities}, {zero, one}));
+    EXPECT_TRUE(f.at(0) == 0 && f.at(1) == 1 && std::isnan(f.at(2)) && std::isnan(f.at(3)) && std::isnan(one.at(0)) && std::isnan(one.at(1)));
+    return;
+  }
   expect_refused(run_plan<SamplingFilter>({.shape = {2, 2}}, {bad, f}), Code::invalid_problem, {"sampling_filter", "element 1 of row 1", "nan"});
   expect_refused(run_plan<SamplingFilter>({.shape = {1, 2}, .kind = WeightKind::probabilities}, {zero, one}), Code::invalid_problem, {"row 0", "0 indices"});
-  expect_refused(SamplingFilterPlan::select(Stream::cpu(), {.shape = {2, 2}, .top_p = 0}).status(), Code::invalid_problem, {"sampling_filter", "top_p 0"});
+}
+
+// Long rows, with and without many equal elements at the cuts: exactly those stay that the words of the header say, and on CUDA those of the CPU.
+TEST(SamplingFilter, LongRows) {
+  for (DType t : {DType::f16, DType::bf16, DType::f32, DType::f64})
+    for (int64_t n : {1, 2, 33, 4097, 20011})
+      for (WeightKind kind : {WeightKind::logits, WeightKind::probabilities})
+        for (bool ties : {false, true}) {
+          const Shape shape{2, n};
+          const bool logits = kind == WeightKind::logits;
+          Tensor x = ties ? Tensor::integers(t, shape, 5, logits ? -4 : 1, 4) : logits ? Tensor::normal(t, shape, 5, 0, 3) : Tensor::uniform(t, shape, 5, 0, 1);
+          if (n > 40) x.set(7, logits ? -INFINITY : 0), x.set(n + 9, -0.0), x.set(n + 20, 0.0);
+          for (const auto& [top_k, top_p, min_p] : {std::tuple{int64_t(0), 0.7071067, 0.0}, {n / 3 + 1, 1.0, 0.0}, {int64_t(50), 0.951, 0.01}, {n / 2 + 1, 0.4142135, 0.0}, {int64_t(0), 1.0, 0.1}}) {
+            const SamplingFilterDescriptor d{.dtype = t, .shape = shape, .kind = kind, .temperature = logits ? 1.25 : 1, .top_k = top_k, .top_p = top_p, .min_p = min_p};
+            SCOPED_TRACE(describe(d));
+            Tensor y(t, shape), host(t, shape);
+            ASSERT_OK(run_plan<SamplingFilter>(d, {x, y}));
+            for (int64_t r = 0; r < 2; ++r) {
+              std::vector<double> row;
+              for (int64_t i = 0; i < n; ++i) row.push_back(x.at(r * n + i));
+              const std::vector<bool> kept = kept_of({.dtype = t, .kind = kind, .temperature = d.temperature, .top_k = top_k, .top_p = top_p, .min_p = min_p}, row);
+              for (int64_t i = 0; i < n; ++i) {
+                const double v = y.at(r * n + i), never = logits ? -INFINITY : 0;
+                ASSERT_EQ(v != never, kept[size_t(i)] && row[size_t(i)] != never) << "row " << r << " element " << i;
+              }
+            }
+            if (!on_cuda()) continue;
+            const auto plan = SamplingFilterPlan::select(Stream::cpu(), d);
+            ASSERT_TRUE(plan.ok());
+            GuardedWorkspace workspace(plan->workspace_size());
+            ASSERT_OK(plan->run(Stream::cpu(), workspace.get(), {x, host}));
+            EXPECT_TRUE(host.same_bits(y));
+          }
+        }
+}
+// Several parts to a race, many samples, and places among ties.
+TEST(Categorical, LongRowsAsOnTheCpu) {
+  if (!on_cuda()) GTEST_SKIP() << "compares CUDA with the CPU";
+  for (DType t : {DType::bf16, DType::f32, DType::f64})
+    for (WeightKind kind : {WeightKind::logits, WeightKind::probabilities})
+      for (int variant = 0; variant < 5; ++variant) {
+        const Shape shape{3, 10001};
+        CategoricalDescriptor d{.dtype = t, .shape = shape, .kind = kind, .samples = variant == 4 ? 1 : 9};
+        if (variant == 1) d.top_k = 40;
+        if (variant == 2) d.top_k = 900, d.top_p = 0.8, d.min_p = 0.001;
+        if (variant >= 3) d.replacement = false;
+        const Tensor x = kind == WeightKind::logits ? Tensor::normal(t, shape, 3, 0, 2) : Tensor::uniform(t, shape, 3, 0, 1);
+        Tensor y(DType::i64, d.y_shape()), host(DType::i64, d.y_shape());
+        SCOPED_TRACE(describe(d));
+        ASSERT_OK(run_plan<Categorical>(d, {x, y, 11, 3}));
+        const auto plan = CategoricalPlan::select(Stream::cpu(), d);
+        ASSERT_TRUE(plan.ok());
+        GuardedWorkspace workspace(plan->workspace_size());
+        ASSERT_OK(plan->run(Stream::cpu(), workspace.get(), {x, host, 11, 3}));
+        EXPECT_EQ(y.values(), host.values());
+      }
 }
 
 }  // namespace
