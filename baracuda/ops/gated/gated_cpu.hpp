@@ -17,8 +17,9 @@ struct GatedPiece {
 struct ActSlope { float act, slope; };
 struct GatedKernels {
   ByDType<void (*)(const GatedPiece&)> forward[kGatedKinds], backward[kGatedKinds];
-  ByDType<void (*)(const GatedPiece&)> forward_by_table, backward_by_table;  // f16, bf16
 };
 BARACUDA_ISA_TABLE(GatedKernels, gated_kernels)
+struct GatedTableKernels { ByDType<void (*)(const GatedPiece&)> forward, backward; };  // f16, bf16
+BARACUDA_ISA_TABLE_BF16(GatedTableKernels, gated_table_kernels)
 
 }  // namespace baracuda

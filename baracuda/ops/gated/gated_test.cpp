@@ -261,17 +261,17 @@ TEST(Gated, TablesGiveTheSameBits) {
     }
 }
 TEST(Gated, LargerThanTheCaches) {
-  for (DType t : {DType::f32, DType::bf16}) {
+  for (GatedKind kind : {GatedKind::reglu, GatedKind::swiglu}) for (DType t : {DType::f32, DType::bf16}) {  // bf16 swiglu goes by the tables
     const Shape shape{t == DType::f32 ? 6500001 : 13000001};
     Large dy(t, shape), gate(t, shape), up(t, shape), y(t, shape), off(t, shape, 1), dgate(t, shape), dup(t, shape);
     EXPECT_TRUE(past_caches(y, gate.view().data));
-    ASSERT_OK(run_plan<Gated>({GatedKind::reglu, t, shape}, {gate, up, y}));
-    ASSERT_OK(run_plan<Gated>({GatedKind::reglu, t, shape}, {gate, up, off}));
+    ASSERT_OK(run_plan<Gated>({kind, t, shape}, {gate, up, y}));
+    ASSERT_OK(run_plan<Gated>({kind, t, shape}, {gate, up, off}));
     EXPECT_TRUE(y.same_bits(off)) << name(t);
-    ASSERT_OK(run_plan<GatedBackward>({GatedKind::reglu, t, shape}, {dy, gate, up, dgate, dup}));
-    ASSERT_OK(run_plan<GatedBackward>({GatedKind::reglu, t, shape}, {dy, gate, up, off, {}}));
+    ASSERT_OK(run_plan<GatedBackward>({kind, t, shape}, {dy, gate, up, dgate, dup}));
+    ASSERT_OK(run_plan<GatedBackward>({kind, t, shape}, {dy, gate, up, off, {}}));
     EXPECT_TRUE(dgate.same_bits(off)) << name(t);
-    ASSERT_OK(run_plan<GatedBackward>({GatedKind::reglu, t, shape}, {dy, gate, up, {}, off}));
+    ASSERT_OK(run_plan<GatedBackward>({kind, t, shape}, {dy, gate, up, {}, off}));
     EXPECT_TRUE(dup.same_bits(off)) << name(t);
   }
 }
