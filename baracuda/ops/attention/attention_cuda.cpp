@@ -86,10 +86,13 @@ std::string refuse_backward_sm90(const SdpaDescriptor& d, const PlanPreference& 
   if (d.has_bias()) return "for scores without bias";
   return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
 }
+uint32_t* carve_order(const SdpaDescriptor& d, Carver& c) { return d.varlen ? c.take<uint32_t>("order of blocks", 1 + d.batch * d.heads * blocks(d.q_len, 128)) : nullptr; }
+void carve_sm90(const SdpaDescriptor& d, const void*, Carver& c) { carve_order(d, c); }
 Status run_sm90(const Launch<FlashSdpa>& l) {
   const SdpaDescriptor& d = l.desc;
+  Carver c = l.carver();
   SdpaCuda p = problem_of(d, l.args);
-  p.multiprocessors = device::facts(l.stream.device.index).multiprocessors;
+  p.multiprocessors = device::facts(l.stream.device.index).multiprocessors, p.next = carve_order(d, c);
   const SdpaCudaMma& kernels = d.softcap != 0 || d.alibi || !(p.scale > 0) ? sdpa_cuda_sm90_scores : sdpa_cuda_sm90;
   return device::queue(l.stream, "flash_sdpa.cuda.wgmma", [&] { return kernels.forward[d.dtype](p, l.stream.handle); });
 }
@@ -166,7 +169,7 @@ Status run_backward_mma(const Launch<FlashSdpaBackward>& l) {
 template <> std::span<const Kernel<FlashSdpa>> cuda_kernels<FlashSdpa>() {
   static constexpr Kernel<FlashSdpa> list[] = {
       {.name = "flash_sdpa.cuda.wgmma", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_sm90),
-       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_sm90, .prepare = attention::only_sm90},
+       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_sm90, .carve = attention::carve_sm90, .prepare = attention::only_sm90},
       {.name = "flash_sdpa.cuda.decode", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_decode),
        .guarantee = attention::mma_guarantee, .refuse = attention::refuse_decode, .carve = attention::carve_decode},
       {.name = "flash_sdpa.cuda.mma", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_mma),

@@ -1,6 +1,6 @@
 #pragma once
 // What a score goes through between q.k and the softmax, and which keys a query sees: host and device, one lane or many.
-#include "baracuda/math/brief.hpp"
+#include "baracuda/math/vmath.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace attention {
@@ -88,18 +88,6 @@ template <class V> BARACUDA_HD V quick_tanh(V twice) {
 #else
   return fma(V(-2), V(1) / y, V(1));
 #endif
-}
-// The first of four scores at once, of q.k before the scale: c (1 - 2 / (1 + 2^(twice x))), twice = 2 scale log2(e) / (the cap). One division for all, so that
-// a NaN is in all of them; absolute error 2^-21 c.
-template <int N> BARACUDA_HD void softcap4(Pack<float, N> (&x)[4], Pack<float, N> twice, Pack<float, N> c) {
-  using V = Pack<float, N>;
-  V e[4];
-  for (int i = 0; i < 4; ++i) {
-    const V t = x[i] * twice;
-    e[i] = V(1) + exp_weight<4>(where(t > V(30), V(30), t));  // the product of four stays below 2^121
-  }
-  const V ab = e[0] * e[1], cd = e[2] * e[3], one = V::of(inverse(Brief<N>::of((ab * cd).v)).v), of_ab = one * cd, of_cd = one * ab, down = c * V(-2);
-  x[0] = fma(down, of_ab * e[1], c), x[1] = fma(down, of_ab * e[0], c), x[2] = fma(down, of_cd * e[3], c), x[3] = fma(down, of_cd * e[2], c);
 }
 // A bias of -inf hides the key, whatever the score is.
 template <class V> BARACUDA_HD V biased(V s, V b) { return where(b == V(-kInf), b, s + b); }

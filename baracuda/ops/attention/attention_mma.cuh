@@ -286,15 +286,15 @@ __device__ __forceinline__ float row_sum(float v) {
   v += __shfl_xor_sync(kAllLanes, v, 1);
   return v + __shfl_xor_sync(kAllLanes, v, 2);
 }
-// Line i's scores outside columns [begin, end) become `hidden`; the bits of those that count.
-template <int kTiles, int kStep> __device__ __forceinline__ uint32_t hide(float (&x)[kTiles][kStep / 8][4], int i, int begin, int end, float hidden = float(-kInf)) {
+// Line i's scores outside columns [begin, end) become -inf; the bits of those that count.
+template <int kTiles, int kStep> __device__ __forceinline__ uint32_t hide(float (&x)[kTiles][kStep / 8][4], int i, int begin, int end) {
   begin -= int(threadIdx.x) % 4 * 2, end -= int(threadIdx.x) % 4 * 2;
   uint32_t seen = 0;
 #pragma unroll
   for (int e = 0; e < kStep / 4; ++e) {
     float& score = x[i / 2][e / 2][2 * (i % 2) + e % 2];
     const int at = e / 2 * 8 + e % 2;
-    if (at < begin || at >= end) score = hidden;
+    if (at < begin || at >= end) score = float(-kInf);
     seen |= uint32_t(score != float(-kInf)) << e;
   }
   return seen;

@@ -20,7 +20,7 @@ template <int kColumns, bool kGeneral> struct WgmmaShape {
   static constexpr int kGroups = kWidth == 64 && !kGeneral ? 3 : 2, kRows = 64 * kGroups, kWorkers = 128 * kGroups, kThreads = kWorkers + 128;
   static constexpr int kKeys = kWidth <= 128 ? 128 : kWidth == 192 ? 96 : 80;
   static constexpr bool kHeld = kWidth == 128 && !kGeneral;  // queries stay in registers
-  static constexpr int kGiven = kGroups == 3 ? 32 : 40, kTaken = kGroups == 3 ? 160 : 232;  // registers of a thread: of the copying one, of workers
+  static constexpr int kGiven = kGroups == 3 ? 32 : 48, kTaken = kGroups == 3 ? 160 : 232;  // registers of a thread: of the copying one, of workers
   static constexpr int kQueries = kWidth <= 128 ? 2 : 1;  // blocks of queries in shared memory
   static constexpr size_t kBytes = size_t(kQueries * kRows + 4 * kKeys) * kWidth * 2 + 1024;
 };
@@ -28,6 +28,7 @@ struct WgmmaWork {
   SdpaCuda p;
   uint32_t heads, parts, section;  // of all items; blocks of a head's queries; heads whose keys the L2 cache holds together
   bool pairs;
+  float unit, factor, inward;      // of the softmax; of scores, where that is not it; of the argument of tanh
   CUtensorMap q, k, v;
   bool y_chunks;
 };
@@ -38,11 +39,11 @@ struct WgmmaPlace {  // rows [row0, row0 + n) of a sequence's queries in a head
 // A row as attention_rows.hpp has it.
 template <class T> __device__ __forceinline__ T* row_of(const SdpaTensor& t, const WgmmaPlace& place, int r) { return row_at<T>(t, {place.b, 0, 0, 0, 0}, place.head, place.q_start + place.row0 + r); }
 // Item number k of a block of threads, in sections of heads one after the other: a block of queries, the last of a head first, which a causal mask makes
-// longer; or, where they are many, one of a pair, a block of queries and its mirror image: under a causal mask all pairs are as long. n is 0 where there is
+// longer; of sequences, whose blocks are of any length, the next that nobody has taken (p.next), which is k itself; else, where they are many, one of a pair, a block of queries and its mirror image: under a causal mask all pairs are as long. n is 0 where there is
 // none, for the mirror image of the middle. False: there are no more.
 template <class C> __device__ __forceinline__ bool find_place(WgmmaPlace& place, const WgmmaWork& work, uint32_t k) {
   const SdpaCuda& p = work.p;
-  const uint32_t parts = work.parts, of_head = work.pairs ? (parts + 1) / 2 : parts, index = (work.pairs ? k / 2 : k) * gridDim.x + blockIdx.x;
+  const uint32_t parts = work.parts, of_head = work.pairs ? (parts + 1) / 2 : parts, index = p.next ? k : (work.pairs ? k / 2 : k) * gridDim.x + blockIdx.x;
   if (index >= work.heads * of_head) return false;
   const uint32_t from = index / (work.section * of_head) * work.section, width = min(work.section, work.heads - from);
   const uint32_t in_section = index - from * of_head, at = from + in_section % width, i = in_section / width;
@@ -58,6 +59,16 @@ template <class C> __device__ __forceinline__ bool find_place(WgmmaPlace& place,
   place.tiles = top.lo < bottom.hi ? (int(bottom.hi) - key0 + C::kKeys - 1) / C::kKeys : 0;
   place.all_from = (int(bottom.lo) - key0 + C::kKeys - 1) / C::kKeys, place.all_to = (int(top.hi) - key0) / C::kKeys;
   return true;
+}
+
+// tanh(x inward) for scores whose weights are rounded to T: for bf16 the instruction, a relative error of 2^-11; `inward` is in its unit.
+template <class T> constexpr double kTanhUnit = kIsF16<T> ? 2 * kExpUnit<Pack<float, 1>> : 1;
+template <class T> __device__ __forceinline__ Pack<float, 1> brief_tanh(Pack<float, 1> x, Pack<float, 1> inward) {
+  using V = Pack<float, 1>;
+  if constexpr (kIsF16<T>) return quick_tanh(x * inward);
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"((x * inward).v));
+  return V::of(y);
 }
 
 // One round of the online softmax: scores x become weights, m is the largest score so far times `unit`, l the sum of weights, and sums of
@@ -100,11 +111,12 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
   __shared__ WgmmaPlace places[C::kQueries];  // of the queries there
   __shared__ uint64_t barriers[13];
   __shared__ bool spoiled;
+  __shared__ uint32_t last_taken;  // of p.next's numbers, by this block
   const uint32_t q0 = (shared_address(memory) + 1023) / 1024 * 1024, k0 = q0 + C::kQueries * kRowsBytes, v0 = k0 + 2 * kTileBytes;
   // Full: the tile has come; free: all warps are done with it.
   const uint32_t q_full = shared_address(barriers), q_free = q_full + 16, k_full = q_free + 16, v_full = k_full + 16, k_free = v_full + 16, v_free = k_free + 16, all_done = v_free + 16;
   if (threadIdx.x == 0) {
-    spoiled = false;
+    spoiled = false, last_taken = UINT32_MAX;
     barrier_init(all_done, 4 * kGroups);
     for (int i = 0; i < 2; ++i) {
       barrier_init(q_full + 8 * i, 1), barrier_init(k_full + 8 * i, 1), barrier_init(v_full + 8 * i, 1);
@@ -120,8 +132,9 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
     give_registers<C::kGiven>();
     for (bool careful = false;; careful = true) {
       if (int(threadIdx.x) == C::kWorkers) {
+        uint32_t k = !p.next ? 0 : careful ? last_taken : atomicAdd(p.next, 1u);
 #pragma unroll 1
-        for (uint32_t k = 0;; ++k) {
+        for (;;) {
           const int i = o % C::kQueries;
           barrier_wait(q_free + 8 * i, (o / C::kQueries + 1) % 2);
           WgmmaPlace& place = places[i];
@@ -131,6 +144,9 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
             ++o;
             break;
           }
+          if (!p.next) ++k;
+          else if (careful) k = p.next[1 + k];
+          else p.next[1 + k] = last_taken, last_taken = k, k = atomicAdd(p.next, 1u);
           if (place.n <= 0) continue;
           const int kv_head = place.head / int(p.group), batch = p.cu_q ? 0 : place.b, tiles = place.tiles;
           int k_row = place.k_start + place.key0, v_row = k_row;
@@ -164,7 +180,7 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
     using Keys = MmaTile<T, kWidth, kWidth / 8, kKeys>;
     const int warp = __shfl_sync(kAllLanes, int(threadIdx.x) / 32, 0), lane = int(threadIdx.x) % 32, g = lane / 4, first = warp * 16, group = warp / 4;
     const int dv = int(p.head_dim_v);
-    const float unit = float(kGeneral ? 1 : p.scale * kExpUnit<V>);
+    const float unit = work.unit;
     const WgmmaPlace* place = places;
     const auto masked = [&](int j) { return j < place->all_from || j >= place->all_to; };
     const auto seen_keys = [&](int i, int j) {  // [from, to) of line i of the thread, from tile j on
@@ -202,48 +218,36 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
       }
       commit_products();
     };
-    const auto hide_keys = [&](int j, float hidden) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int2 keys = seen_keys(i, j);
-        hide<1, kKeys>(x, i, keys.x, keys.y, hidden);
-      }
-    };
-    // From q.k to scores, in the exponential's unit where they need more than a scale.
+    // From q.k to scores, but for the factor `unit`.
     const auto finish_scores = [&](int j) {
       if constexpr (kGeneral) {
-        const V scale = V(p.scale * kExpUnit<V>);
         if (p.softcap != 0) {
-          if (masked(j)) hide_keys(j, 0);  // what they hold spoils no other
-          const V twice = V(2 * p.scale / p.softcap * kExpUnit<V>), most_of = V(p.softcap * kExpUnit<V>);
 #pragma unroll
-          for (int c = 0; c < kKeys / 8; c += 2)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              V four[4] = {V::of(x[0][c][2 * i]), V::of(x[0][c][2 * i + 1]), V::of(x[0][c + 1][2 * i]), V::of(x[0][c + 1][2 * i + 1])};
-              softcap4(four, twice, most_of);
-              x[0][c][2 * i] = four[0].v, x[0][c][2 * i + 1] = four[1].v, x[0][c + 1][2 * i] = four[2].v, x[0][c + 1][2 * i + 1] = four[3].v;
-            }
-        } else {
-#pragma unroll
-          for (int c = 0; c < kKeys / 8; ++c)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) x[0][c][i] *= scale.v;
+          for (int e = 0; e < kKeys / 2; ++e) x[0][e / 4][e % 4] = brief_tanh<T>(V::of(x[0][e / 4][e % 4]), V::of(work.inward)).v;
         }
         if (p.slopes) {
           const V slope = V(p.slopes[place->b * p.slopes_batch + place->head * p.slopes_head]) * V(kExpUnit<V>);
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            const float distance = float(place->row0 + first + 8 * i + g + place->shift - place->key0 - j * kKeys - lane % 4 * 2);
+            const V distance = V(double(place->row0 + first + 8 * i + g + place->shift - place->key0 - j * kKeys - lane % 4 * 2)), farthest = -slope * distance;
 #pragma unroll
             for (int e = 0; e < kKeys / 4; ++e) {
               float& score = x[0][e / 2][2 * i + e % 2];
-              score = alibi(V::of(score), slope, V::of(distance - float(e / 2 * 8 + e % 2))).v;
+              const V column = V(e / 2 * 8 + e % 2), off = p.right == 0 ? fma(slope, column, farthest) : -slope * abs(distance - column);  // causal: no key is ahead
+              score = fma(V::of(score), V::of(work.factor), off).v;
             }
           }
+        } else if (!(work.factor > 0)) {
+#pragma unroll
+          for (int e = 0; e < kKeys / 2; ++e) x[0][e / 4][e % 4] *= work.factor;
         }
       }
-      if (masked(j)) hide_keys(j, float(-kInf));
+      if (!masked(j)) return;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int2 keys = seen_keys(i, j);
+        hide<1, kKeys>(x, i, keys.x, keys.y);
+      }
     };
     const auto to_weights = [&] {
 #pragma unroll
@@ -386,9 +390,14 @@ template <class T, int kColumns, bool kGeneral> int launch_wgmma(const SdpaCuda&
   constexpr int64_t kCached = 8 << 20;
   const int64_t one = p.k_len * (p.head_dim + p.head_dim_v) * 2;
   work.heads = uint32_t(p.batch * p.heads), work.parts = uint32_t(device::ceil_div(p.q_len, C::kRows));
-  work.pairs = int64_t(work.heads) * work.parts > p.multiprocessors;
+  work.pairs = !p.next && int64_t(work.heads) * work.parts > p.multiprocessors;
   work.section = uint32_t(most(1, least(p.batch * p.heads, kCached / one * p.group)));
   work.y_chunks = in_chunks(p.y);
+  if (p.next)
+    if (const cudaError_t e = cudaMemsetAsync(p.next, 0, sizeof(int), static_cast<cudaStream_t>(stream))) return int(e);
+  const double factor = (p.softcap != 0 ? p.softcap : p.scale) * kExpUnit<Pack<float, 1>>;
+  work.factor = float(factor), work.unit = p.slopes || !(factor > 0) ? 1 : work.factor;
+  work.inward = p.softcap != 0 ? float(p.scale / p.softcap * kTanhUnit<T>) : 0;
   const int64_t items = int64_t(work.heads) * (work.pairs ? (work.parts + 1) / 2 : work.parts);
   return items ? device::launch(wgmma_kernel<T, kColumns, kGeneral>, unsigned(least(items, p.multiprocessors)), C::kThreads, C::kBytes, stream, work) : 0;
 }
