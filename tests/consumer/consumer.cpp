@@ -1,11 +1,13 @@
+// consumer [cuda]: with the word, the CUDA half must be found, and either gives a stream or says what the machine lacks.
 #include <cstdio>
+#include <string>
 #include <vector>
 #include "baracuda/ops/gated/gated.hpp"
 #ifdef WITH_GEMM
 #include "baracuda/ops/gemm/gemm.hpp"
 #endif
 
-int main() {
+int main(int argc, char**) {
   using namespace baracuda;
   std::vector<float> gate(8, 1), up(8, 2), y(8);
   const auto plan = GatedPlan::select(Stream::cpu(), {.kind = GatedKind::reglu, .shape = {8}});
@@ -23,5 +25,11 @@ int main() {
   std::printf("%s %s %g\n", std::string(product->kernel_name()).c_str(), t.to_string().c_str(), c[0]);
   if (!t.ok() || c[0] != 16) return 1;
 #endif
+  if (argc > 1) {
+    const auto stream = Stream::cuda();
+    const std::string said = stream.ok() ? "a device" : stream.status().message();
+    std::puts(said.c_str());
+    if (said.find("CUDA half") != std::string::npos || said.find("cuda half") != std::string::npos) return 1;
+  }
   return s.ok() && y[7] == 2 ? 0 : 1;
 }

@@ -10,5 +10,7 @@ if grep -rn "$work/first" "$work/moved/lib" --include='*.cmake'; then echo "abso
 for target in baracuda::baracuda baracuda::static; do
   cmake -S "$here" -B "$work/build" -DCMAKE_CXX_COMPILER="$2" -DCMAKE_PREFIX_PATH="$work/moved" -DBARACUDA_TARGET=$target >/dev/null
   cmake --build "$work/build" >/dev/null
-  "$work/build/consumer"
+  cuda=
+  if [ $target = baracuda::baracuda ] && [ -e "$work/moved/lib/libbaracuda_cuda.so" ]; then cuda=cuda; fi  # it lies beside the shared library
+  "$work/build/consumer" $cuda
 done
