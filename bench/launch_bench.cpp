@@ -64,7 +64,7 @@ Case make(const Stream& stream, std::string_view line) {
     else settings.push_back({words[i].substr(0, at), words[i].substr(at + 1)});
   }
   const OpInfo* const op = words.empty() ? nullptr : find_op(words[0]);
-  if (!op) must(Status(Code::invalid_problem, no_op(line)));
+  if (!op) must(Status(Code::invalid_problem, no_op(words.empty() ? line : words[0])));
   Case c;
   c.select_us = 1e6 * seconds([&] { c.plan = must(op->select(stream, settings, {})); });
   for (const Argument& a : must(c.plan->arguments())) {

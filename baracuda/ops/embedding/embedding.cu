@@ -1,4 +1,4 @@
-// Forward: rows by index, four times 16 bytes a thread at once; reads a row of the table and writes one for each index.
+// Forward: rows by index, four times 16 bytes a thread at once, or once where there are few; reads a row of the table and writes one for each index.
 // Backward: occurrences are sorted stably by row (device/radix_sort.cuh), groups of 64 of the rows that have more are summed, then each row
 // of dweight adds its occurrences, or its groups, in order, and is written once. Reads dy once, writes dweight: the floor is memory bandwidth.
 #include "baracuda/device/half.cuh"
@@ -17,6 +17,7 @@ using embedding::kGroup;
 using device_teams::Teams;
 
 constexpr int kCopies = 4, kSums = 2;  // units of a thread at once
+constexpr int64_t kFew = 1 << 18;     // units, below which a thread copies one, so that all multiprocessors have some
 
 __device__ __forceinline__ int64_t index_at(const void* indices, bool i64, int64_t at) {
   return i64 ? static_cast<const int64_t*>(indices)[at] : int64_t(static_cast<const int32_t*>(indices)[at]);
@@ -28,7 +29,7 @@ template <class T> __device__ constexpr T nan_of() {
   else if constexpr (std::is_same_v<T, bf16>) return {0x7fc0};
   else return T(__builtin_nan(""));
 }
-template <class T, int V> __global__ void __launch_bounds__(device_teams::kThreads) copy_kernel(const __grid_constant__ Copy q) {
+template <class T, int V, int kCopies> __global__ void __launch_bounds__(device_teams::kThreads) copy_kernel(const __grid_constant__ Copy q) {
   using Unit = Vector<T, V>;
   struct Row { const Unit* from; Unit* to; };
   const EmbeddingCuda& p = q.p;
@@ -51,10 +52,13 @@ template <class T, int V> __global__ void __launch_bounds__(device_teams::kThrea
       if (u + (k << q.teams.log) < q.teams.units) row.to[u + (k << q.teams.log)] = c[k];
   });
 }
+template <class T, int kCopies> int copy_by(const EmbeddingCuda& p, int64_t units, void* stream) {
+  const Copy q{p, Teams::of(p.rows.units, units, kCopies)};
+  return device::launch(p.vectors ? copy_kernel<T, 16 / int(sizeof(T)), kCopies> : copy_kernel<T, 1, kCopies>, q.teams.grid(kCopies), device_teams::kThreads, 0, stream, q);
+}
 template <class T> int copy(const EmbeddingCuda& p, void* stream) {
-  constexpr int V = 16 / int(sizeof(T));
-  const Copy q{p, Teams::of(p.rows.units, p.width / (p.vectors ? V : 1), kCopies)};
-  return device::launch(p.vectors ? copy_kernel<T, V> : copy_kernel<T, 1>, q.teams.grid(kCopies), device_teams::kThreads, 0, stream, q);
+  const int64_t units = p.width / (p.vectors ? 16 / int(sizeof(T)) : 1);
+  return p.rows.units * units < kFew ? copy_by<T, 1>(p, units, stream) : copy_by<T, kCopies>(p, units, stream);
 }
 
 // --- backward
