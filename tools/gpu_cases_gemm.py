@@ -4,6 +4,7 @@ from gpu_cases import ALL, HALVES_AND_F32, case, normal
 
 HALVES, BF16_AND_F32 = (torch.bfloat16, torch.float16), (torch.bfloat16, torch.float32)
 TILE = {"require_kernel": "gemm.cuda.tile"}
+OWN = {"require_kernel": "gemm.cuda.wgmma"}
 TF32 = {"allow_tf32": True}
 
 
@@ -37,4 +38,7 @@ case("gemm", "8192x4096x1024 relu", HALVES_AND_F32)(product(8192, 4096, 1024, tr
 case("gemm", "4096x4096x4096 to f32", (torch.bfloat16,))(product(4096, 4096, 4096, out="f32"))
 case("gemm", "16x16384x4096 nt", BF16_AND_F32)(product(16, 16384, 4096, trans_b=True))
 case("gemm", "2048x2048x2048 tile", ALL)(product(2048, 2048, 2048, preference=TILE))
+case("gemm", "8192x8192x8192 wgmma", HALVES)(product(8192, 8192, 8192, preference=OWN))
+case("gemm", "4096x4096x4096 nt wgmma", HALVES)(product(4096, 4096, 4096, trans_b=True, preference=OWN))
+case("gemm", "4096x4096x4096 to f32 wgmma", (torch.bfloat16,))(product(4096, 4096, 4096, out="f32", preference=OWN))
 case("gemm", "4096x4096x4096 tf32", (torch.float32,))(product(4096, 4096, 4096, preference=TF32, tolerance=1e-3))

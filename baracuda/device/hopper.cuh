@@ -120,7 +120,14 @@ __device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap& map, ui
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3,%4,%5,%6}], [%2];"
                ::"r"(to), "l"(&map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch) : "memory");
 }
-// The same for `bytes` bytes in a row, all at multiples of 16.
+// A box from shared memory, as it is or added to the f32 numbers there; what lies outside the tensor is left out.
+__device__ __forceinline__ void store_box(const CUtensorMap& map, uint32_t from, int column, int row) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2,%3,%4,%4}], [%1];" ::"l"(&map), "r"(from), "r"(column), "r"(row), "r"(0) : "memory");
+}
+__device__ __forceinline__ void add_box(const CUtensorMap& map, uint32_t from, int column, int row) {
+  asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2,%3,%4,%4}], [%1];" ::"l"(&map), "r"(from), "r"(column), "r"(row), "r"(0) : "memory");
+}
+// The same as load_box for `bytes` bytes in a row, all at multiples of 16.
 __device__ __forceinline__ void load_bytes(uint32_t to, const void* from, int bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
@@ -145,28 +152,33 @@ __device__ __forceinline__ void store_release(int* at, int v) { asm volatile("st
 
 #endif
 
-// A tensor of 16-bit elements, [batch, head, row, column] with strides in elements, whose boxes are `rows` rows of 64 columns, zeros outside
-// the tensor. False: the copy engine cannot read it (a stride or the base is not a multiple of 16 bytes, a stride is negative or too long).
-inline bool make_map(CUtensorMap& map, bool is_f16, const void* p, const int64_t (&extent)[4], const int64_t (&stride)[4], int rows) {
+// A tensor, [batch, head, row, column] with strides in elements, whose boxes are `rows` rows of 128 bytes, zeros outside the tensor. False: the copy
+// engine cannot read it (a stride or the base is not a multiple of 16 bytes, a stride is negative or too long).
+inline bool make_map(CUtensorMap& map, CUtensorMapDataType type, const void* p, const int64_t (&extent)[4], const int64_t (&stride)[4], int rows) {
   static const auto encode = [] {
     void* found = nullptr;
     cudaDriverEntryPointQueryResult result;
     return cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result) == cudaSuccess ? reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found) : nullptr;
   }();
+  const int size = type == CU_TENSOR_MAP_DATA_TYPE_FLOAT32 ? 4 : 2;
   cuuint64_t extents[4], strides[3];
   for (int i = 0; i < 4; ++i) {
     if (extent[3 - i] < 1 || extent[3 - i] > INT32_MAX) return false;
     extents[i] = cuuint64_t(extent[3 - i]);
   }
   for (int i = 0; i < 3; ++i) {
-    strides[i] = extents[i + 1] == 1 ? 16 : cuuint64_t(2 * stride[2 - i]);  // of one row, head or item: any
+    strides[i] = extents[i + 1] == 1 ? 16 : cuuint64_t(size * stride[2 - i]);  // of one row, head or item: any
     if (stride[2 - i] < 0 || strides[i] < 16 || strides[i] % 16 != 0 || strides[i] >= cuuint64_t(1) << 40) return false;
   }
-  if (extents[1] == 1) strides[0] = (2 * extents[0] + 15) / 16 * 16;
+  if (extents[1] == 1) strides[0] = (cuuint64_t(size) * extents[0] + 15) / 16 * 16;
   if (!encode || uintptr_t(p) % 16 != 0) return false;
-  const cuuint32_t box[4] = {64, cuuint32_t(rows), 1, 1}, steps[4] = {1, 1, 1, 1};
-  return encode(&map, is_f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<void*>(p), extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+  const cuuint32_t box[4] = {cuuint32_t(128 / size), cuuint32_t(rows), 1, 1}, steps[4] = {1, 1, 1, 1};
+  return encode(&map, type, 4, const_cast<void*>(p), extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
                 CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+inline bool make_map(CUtensorMap& map, bool is_f16, const void* p, const int64_t (&extent)[4], const int64_t (&stride)[4], int rows) {
+  return make_map(map, is_f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, p, extent, stride, rows);
 }
 
 }  // namespace hopper

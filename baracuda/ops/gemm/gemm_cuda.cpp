@@ -4,11 +4,13 @@
 // Its relu and gelu are left alone: gelu is an approximation of the one with tanh.
 #include <memory>
 #include <mutex>
+#include "baracuda/device/code.hpp"
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
 #include "baracuda/ops/gemm/gemm.hpp"
 #include "baracuda/ops/gemm/gemm_cuda.hpp"
 #include "baracuda/ops/gemm/gemm_rows.hpp"
+#include "baracuda/ops/gemm/gemm_sm90.hpp"
 #include "baracuda/vendor/cublaslt.hpp"
 
 namespace baracuda {
@@ -47,6 +49,28 @@ Status run_tile(const Launch<Gemm>& l) {
   const GemmCudaTile t{p.m, p.n, p.k, {p.a.p, p.a.outer, p.a.k}, {p.b.p, p.b.outer, p.b.k}, p.c, p.c_row, p.c_col, p.bias, p.bias_col, d.alpha, d.beta,
                        int(d.epilogue), device::walk<3>(d.batch, operands, -1, 1)};
   return device::queue(l.stream, "gemm.cuda.tile", [&] { return gemm_cuda_kernels.tile[wide(d)][d.dtype](t, l.stream.handle); });
+}
+
+// --- Hopper's tensor cores: one plain product of matrices that lie in rows or columns
+std::string refuse_sm90(const D& d, const PlanPreference&) {
+  if (d.batch.numel() != 1 || d.alpha != 1 || !gemm_plain(d)) return "it serves one product with alpha 1, without bias and epilogue";
+  return d.beta == 0 || (d.beta == 1 && wide(d)) ? "" : "it adds to c in f32 alone, with beta 1";
+}
+Result<PlanState> prepare_sm90(const Stream& stream, const D&, const PlanPreference&) {
+  BARACUDA_TRY(gemm_sm90_serves(stream));
+  return PlanState();
+}
+Status run_sm90(const Launch<Gemm>& l) {
+  const D& d = l.desc;
+  GemmProblem p = gemm_problem(d, l.args);
+  if (p.c_col != 1 && p.c_row == 1) p = p.swapped();
+  const auto lies = [](const GemmSide& s) { return s.k == 1 || s.outer == 1; };
+  const auto side = [](const GemmSide& s) { return GemmSm90Side{s.p, s.k == 1 ? s.outer : s.k, s.k != 1}; };
+  if (empty(d) || !gemm_reads_product(d) || p.c_col != 1 || !lies(p.a) || !lies(p.b)) return run_tile(l);
+  const GemmSm90 g{p.m, p.n, p.k, side(p.a), side(p.b), p.c, p.c_row, wide(d), d.beta == 1, GemmSm90::kAll, nullptr, 0, nullptr};
+  int answer = 0;
+  const Status queued = device::queue(l.stream, "gemm.cuda.wgmma", [&] { return (answer = gemm_sm90[d.dtype](g, l.stream.handle)) == kGemmSm90Refused ? 0 : answer; });
+  return answer == kGemmSm90Refused ? run_tile(l) : queued;
 }
 
 // --- the library
@@ -236,12 +260,20 @@ std::string refuse(const D&, const PlanPreference&) { return cublaslt::missing()
 
 }  // namespace
 
+Status gemm_sm90_serves(const Stream& stream) {
+  device::CodeFacts code;
+  BARACUDA_TRY(device::queue(stream, "gemm", [&] { return device::find_code(code); }));
+  return code.only_90 ? Status() : Status(Code::unsupported, "for compute capability 9.0 alone, and what runs on this device was not built for sm_90a");
+}
+
 template <> std::span<const Kernel<Gemm>> cuda_kernels<Gemm>() {
   static constexpr Kernel<Gemm> list[] = {
       {.name = "gemm.cuda.cublaslt_tf32", .device = DeviceKind::cuda, .backend = Backend::cublaslt, .min_arch = 80,
        .launch = launch_all<Gemm>(TypeList<float>{}, run_library), .guarantee = guarantee<true, false>, .refuse = refuse, .carve = carve, .prepare = prepare<true>},
       {.name = "gemm.cuda.cublaslt", .device = DeviceKind::cuda, .backend = Backend::cublaslt, .min_arch = 80,
        .launch = launch_all<Gemm>(Floating{}, run_library), .guarantee = guarantee<false, false>, .refuse = refuse, .carve = carve, .prepare = prepare<false>},
+      {.name = "gemm.cuda.wgmma", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<Gemm>(TypeList<f16, bf16>{}, run_sm90),
+       .guarantee = guarantee<false, false>, .refuse = refuse_sm90, .prepare = prepare_sm90},
       {.name = "gemm.cuda.tile", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<Gemm>(Floating{}, run_tile),
        .guarantee = guarantee<false, true>}};
   return list;

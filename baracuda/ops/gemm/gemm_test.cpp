@@ -11,7 +11,7 @@ namespace {
 using namespace testing;
 
 constexpr DType kTypes[] = {DType::f16, DType::bf16, DType::f32, DType::f64};
-const std::vector<std::string_view> kRows = on_cuda() ? std::vector<std::string_view>{"gemm.cuda.tile", "gemm.cuda.cublaslt"}
+const std::vector<std::string_view> kRows = on_cuda() ? std::vector<std::string_view>{"gemm.cuda.tile", "gemm.cuda.cublaslt", "gemm.cuda.wgmma"}
                                                       : std::vector<std::string_view>{"gemm.cpu.blocked", "gemm.cpu.onednn"};
 const PlanPreference kOwn{.require_kernel = kRows[0]};
 #define CPU_ONLY(why) if (on_cuda()) GTEST_SKIP() << why
@@ -95,6 +95,15 @@ TEST(Gemm, ShapesDtypesAndTransposes) {
     for (auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {1, 33, 5}, {7, 1, 64}, {65, 63, 66}, {31, 100, 17}, {3, 2, 1}, {50, 5, 129}})
       for (int trans = 0; trans < 4; ++trans)
         check_everywhere({{.dtype = t, .m = m, .n = n, .k = k, .trans_a = bool(trans & 1), .trans_b = bool(trans & 2)}});
+}
+// More tiles than multiprocessors, so that blocks go on from one to the next.
+TEST(Gemm, ManyTiles) {
+  if (!on_cuda()) GTEST_SKIP() << "tiles of CUDA";
+  for (DType t : {DType::f16, DType::bf16})
+    for (int trans = 0; trans < 4; ++trans)
+      for (bool wide : {false, true})
+        check_everywhere({{.dtype = t, .out = wide ? std::optional(DType::f32) : std::nullopt, .m = 2056, .n = 2312, .k = 200, .trans_a = bool(trans & 1),
+                           .trans_b = bool(trans & 2), .beta = wide ? 1. : 0.}});
 }
 TEST(Gemm, LayoutsOfEveryOperand) {
   const Layout layouts[] = {Layout::dense, Layout::padded, Layout::transposed, Layout::reversed, Layout::outer_reversed, Layout::every_other};
