@@ -27,7 +27,7 @@ def cross_entropy(tokens, classes, backward=False):
         def theirs():
             return torch.autograd.grad(F.cross_entropy(leaf, target, reduction="sum"), leaf)
         problem = dict(dtype=dtype, tokens=tokens, classes=classes, reduction="sum")
-        common = dict(bytes=2 * logits.nbytes, tolerance=2.0 ** {torch.bfloat16: -8, torch.float16: -9, torch.float32: -19}[dtype], repeats=5)
+        common = dict(bytes=logits.nbytes + logits.nbytes * int((target >= 0).sum()) // tokens, tolerance=2.0 ** {torch.bfloat16: -8, torch.float16: -9, torch.float32: -19}[dtype], repeats=5)
         if backward:
             return dict(op="cross_entropy_backward", fields=problem,
                         args=dict(logits=logits, target=target, lse=lse, dlogits=dlogits), out=dict(dlogits=gradient), torch=None, **common)
@@ -41,7 +41,7 @@ def forward_alone(tokens, classes):
         logits, target = normal(tokens, classes, dtype=dtype, scale=2.0), some_targets(tokens, classes)
         loss = torch.empty(1, device=DEVICE, dtype=torch.float32)
         return dict(op="cross_entropy", fields=dict(dtype=dtype, tokens=tokens, classes=classes), args=dict(logits=logits, target=target, loss=loss),
-                    out=dict(loss=F.cross_entropy(logits.double(), target).reshape(1)), bytes=logits.nbytes, tolerance=2.0 ** -20, repeats=20,
+                    out=dict(loss=F.cross_entropy(logits.double(), target).reshape(1)), bytes=logits.nbytes * int((target >= 0).sum()) // tokens, tolerance=2.0 ** -20, repeats=20,
                     torch=lambda: F.cross_entropy(logits, target))
     return make
 
@@ -58,13 +58,13 @@ def products(x, w, rows=2048):
     return run
 
 
-def fused(tokens, hidden, classes, preference=None, beside=True, judged=True, tolerance=None, ignored=None, floor=False, **fields):
-    """Loss, dx and dw of x w^T; the oracle in blocks of rows. ignored: the share of targets that are."""
+def fused(tokens, hidden, classes, preference=None, beside=True, judged=True, tolerance=None, ignored=0, floor=False, options=(), evaluation=False, **fields):
+    """Loss, dx and dw of x w^T; the oracle in blocks of rows. ignored: the share of targets that are. options: arguments that weight rows."""
     def make(dtype):
-        x, w, target = normal(tokens, hidden, dtype=dtype), normal(classes, hidden, dtype=dtype, scale=2.0 * hidden ** -0.5), some_targets(tokens, classes)
-        if ignored is not None:
-            target[torch.rand(tokens, device=DEVICE) < ignored] = -100
-        loss, dx, dw = torch.empty(1, device=DEVICE), torch.empty_like(x), torch.empty_like(w, dtype={"f32": torch.float32}.get(fields.get("dw_dtype"), dtype))
+        x, w, target = normal(tokens, hidden, dtype=dtype), normal(classes, hidden, dtype=dtype, scale=2.0 * hidden ** -0.5), torch.randint(0, classes, (tokens,), device=DEVICE)
+        target[torch.rand(tokens, device=DEVICE) < ignored] = -100
+        acc = torch.float64 if dtype == torch.float64 else torch.float32
+        loss, dx, dw = torch.empty(tokens if fields.get("reduction") == "none" else 1, device=DEVICE, dtype=acc), torch.empty_like(x), torch.empty_like(w, dtype={"f32": torch.float32}.get(fields.get("dw_dtype"), dtype))
         kept, out = (target >= 0).sum(), {}
         if judged:
             wide, want_dx, want_dw, want = w.double(), torch.empty_like(x, dtype=torch.float64), torch.zeros(classes, hidden, device=DEVICE, dtype=torch.float64), 0
@@ -76,12 +76,16 @@ def fused(tokens, hidden, classes, preference=None, beside=True, judged=True, to
                 want_dw += g.t() @ x[rows].double()
             out = dict(loss=want.reshape(1), dx=want_dx, dw=want_dw)
             del wide, logits, g
+        more = {name: torch.rand(tokens, device=DEVICE, dtype=acc) for name in options if name != "bias"}
+        if "bias" in options:
+            more["bias"] = normal(1, classes, dtype=dtype)[0]
+        gradients = {} if evaluation else dict(dx=dx, dw=dw)
         lx, lw = (x.clone().requires_grad_(), w.clone().requires_grad_()) if beside else (None, None)
         theirs = lambda: torch.autograd.grad(F.cross_entropy(F.linear(lx, lw), target), (lx, lw))
         # The gradient of the logits is rounded once, and dx and dw again.
-        return dict(op="fused_linear_cross_entropy", fields=dict(dtype=dtype, tokens=tokens, hidden=hidden, classes=classes, grad_x=True, grad_w=True, preference=preference, **fields),
-                    args=dict(x=x, w=w, target=target, loss=loss, dx=dx, dw=dw), written=dict(loss=loss, dx=dx, dw=dw), out=out, flops=6 * tokens * hidden * classes,
-                    tolerance=tolerance or 2.0 ** {torch.bfloat16: -8, torch.float16: -10, torch.float32: -18}[dtype], repeats=5, torch=theirs if beside else None,
+        return dict(op="fused_linear_cross_entropy", fields=dict(dtype=dtype, tokens=tokens, hidden=hidden, classes=classes, grad_x=not evaluation, grad_w=not evaluation, bias="bias" in options, preference=preference, **fields),
+                    args=dict(x=x, w=w, target=target, loss=loss, **gradients, **more), written=dict(loss=loss, **gradients), out=out, flops=(2 if evaluation else 6) * int(kept) * hidden * classes,
+                    tolerance=tolerance or 2.0 ** {torch.bfloat16: -8, torch.float16: -10, torch.float32: -18, torch.float64: -40}[dtype], repeats=5, torch=theirs if beside else None,
                     others=dict(products=products(x, w)) if floor else {})
     return make
 
@@ -91,9 +95,12 @@ case("loss", "cross_entropy with gradient 16384x32000", HALVES_AND_F32)(cross_en
 case("loss", "cross_entropy with gradient 8192x50257", BF16_AND_F32)(cross_entropy(8192, 50257))
 case("loss", "cross_entropy with gradient 4096x131072", BF16_AND_F32)(cross_entropy(4096, 131072))
 case("loss", "cross_entropy with gradient 2048x256000", HALF)(cross_entropy(2048, 256000))
-case("loss", "cross_entropy with gradient 65536x4096", HALF)(cross_entropy(65536, 4096))
-case("loss", "cross_entropy with gradient 262144x1000", HALF)(cross_entropy(262144, 1000))
-case("loss", "cross_entropy with gradient 1048576x100", HALF)(cross_entropy(1048576, 100))
+case("loss", "cross_entropy with gradient 65536x4096", BF16_AND_F32)(cross_entropy(65536, 4096))
+case("loss", "cross_entropy with gradient 262144x1000", BF16_AND_F32)(cross_entropy(262144, 1000))
+case("loss", "cross_entropy with gradient 1048576x100", BF16_AND_F32)(cross_entropy(1048576, 100))
+case("loss", "cross_entropy with gradient 262144x513", HALF)(cross_entropy(262144, 513))
+for t, v in ((1048576, 100), (262144, 1000), (65536, 4096), (8192, 50257), (2048, 256000)):
+    case("loss", f"cross_entropy {t}x{v}", HALF)(forward_alone(t, v))
 case("loss", "cross_entropy_backward 16384x32000", BF16_AND_F32)(cross_entropy(16384, 32000, backward=True))
 case("loss", "cross_entropy 16384x32000", BF16_AND_F32)(forward_alone(16384, 32000))
 MIB = 1 << 20
@@ -102,6 +109,13 @@ for t, h, v in ((4096, 4096, 32000), (8192, 4096, 128256), (16384, 4096, 128256)
         case("loss", f"fused {t}x{h}x{v} in {mib} MiB{' and dw' if copy else ''}", HALF)(
             fused(t, h, v, preference={"max_workspace": mib * MIB + copy}, beside=mib == 1024, floor=True, judged=mib != 512))
 case("loss", "fused 16384x768x50304", HALF)(fused(16384, 768, 50304, floor=True))
-case("loss", "fused 16384x4096x128256, 3 of 4 ignored", HALF)(fused(16384, 4096, 128256, judged=False, beside=False, ignored=0.75))
-case("loss", "fused 4096x1024x32000", (torch.float32,))(fused(4096, 1024, 32000))
+for share in (0.5, 0.75, 0.9):
+    case("loss", f"fused 16384x4096x128256, {share} of the rows ignored", HALF)(fused(16384, 4096, 128256, judged=False, beside=False, ignored=share))
+OPTIONS = {"": {}, " label_smoothing": dict(label_smoothing=0.1), " z_loss": dict(z_loss=1e-4), " softcap": dict(softcap=30.0), " bias": dict(options=("bias",)),
+           " weights": dict(options=("weights",)), " sum": dict(reduction="sum"), " none": dict(reduction="none"), " none, dloss": dict(reduction="none", options=("dloss",))}
+for name, option in OPTIONS.items():
+    case("loss", f"fused 8192x4096x128256{name or ', no option'}", HALF)(fused(8192, 4096, 128256, judged=False, beside=False, **option))
+case("loss", "fused 8192x4096x128256, the loss alone", HALF)(fused(8192, 4096, 128256, judged=False, beside=False, evaluation=True))
+case("loss", "fused 4096x1024x32000", (torch.float32, torch.float64))(fused(4096, 1024, 32000, beside=False))
+case("loss", "fused 4096x1024x32000, of the sum", (torch.float16,))(fused(4096, 1024, 32000, beside=False, judged=False, reduction="sum"))
 case("loss", "fused 4096x1024x32000 tf32", (torch.float32,))(fused(4096, 1024, 32000, preference={"allow_tf32": True}, beside=False, tolerance=2.0 ** -9))

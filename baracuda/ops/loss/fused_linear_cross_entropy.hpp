@@ -2,7 +2,7 @@
 // Cross entropy of x w^T + bias without the logits ever being whole: chunks of rows go through product, loss and
 // gradient one after another, and with gradients asked for nothing is left to recompute (Liger kernel, Hsu et al. 2024).
 // Formulas, ignored and invalid targets: loss.hpp. NaN in the x of rows that are ignored or invalid reaches no gradient; the CPU
-// skips them, so that they cost nothing, CUDA, where their number stays on the device, clears them.
+// skips them, so that they cost nothing, and so does CUDA's row kept (bf16 on sm_90); the others there clear them.
 //
 // Shapes: x, dx [tokens, hidden]; w, dw [classes, hidden]; bias, dbias [classes], dense; matrices have dense rows of any
 // pitch; target, weights, dloss, loss, z_part as for cross_entropy. Dtypes: x f16 bf16 f32 f64; w and bias the same, or
@@ -10,8 +10,8 @@
 // Other pairs of x and w are refused by select, which names both. Outputs must not overlap inputs.
 // Every output is written, also for no tokens and when all are ignored (0); dw and dbias are added to with accumulate.
 //
-// Numerics: logits in f32 (f64 for f64), never rounded to a half but by CUDA's row chunked_bf16, which bf16 x and w with gradients take
-// unasked: it rounds them to bf16 once, as they are where they are whole (the row chunked, by PlanPreference::require_kernel, does not);
+// Numerics: logits in f32 (f64 for f64), never rounded to a half but by CUDA's rows kept and chunked_bf16, which bf16 x and w with gradients
+// take unasked: they round them to bf16 once, as they are where they are whole (the row chunked, by PlanPreference::require_kernel, does not);
 // the loss as in cross_entropy; dw and dbias summed in
 // f32 and f64 over all chunks and rounded once, whatever their dtype; so the chunk shows only in the last bits. With
 // bf16 x and w the gradient of the logits is rounded to bf16 for the products with w and x, once, as it is where logits

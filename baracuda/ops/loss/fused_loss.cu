@@ -15,12 +15,13 @@ template <class T> __device__ __forceinline__ bool aligned(const T* p, int n) { 
 template <class T, class U> inline constexpr int kUnit = 16 / int(sizeof(T) > sizeof(U) ? sizeof(T) : sizeof(U));
 template <class T, class U> __global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ FusedLossCopy p) {
   constexpr int N = kUnit<T, U>;
+  const RowsLeft rows(p.kept, p.first, p.rows);
   const int64_t spans = (p.n + kThreads * kSteps * N - 1) / (kThreads * kSteps * N);
-  for (int64_t b = blockIdx.x; b < p.rows * spans; b += gridDim.x) {
+  for (int64_t b = blockIdx.x; b < rows.all * spans; b += gridDim.x) {
     const int64_t row = b / spans, begin = b % spans * (kThreads * kSteps * N) + int64_t(threadIdx.x) * N;
-    const bool cleared = p.clear && target_of(p.t, p.first + row) < 0, clear = cleared || !p.from;
+    const bool cleared = p.kept.of ? row >= rows.some : p.clear && target_of(p.t, p.first + row) < 0, clear = cleared || !p.from;
     if (!p.from && p.clear && !cleared) continue;
-    const T* from = static_cast<const T*>(p.from) + row * p.from_pitch;
+    const T* from = static_cast<const T*>(p.from) + (p.kept.of && !cleared ? p.kept.of[p.first + row] : row) * p.from_pitch;
     U* to = static_cast<U*>(p.to) + row * p.to_pitch;
     const bool whole = (clear || aligned(from, N)) && aligned(to, N);
     Chunk<T, N> x[kSteps];
@@ -60,11 +61,14 @@ template <class T> __global__ void __launch_bounds__(32 * kSlices) columns_kerne
   constexpr int N = kChunk<T>;
   __shared__ double part[kSlices][32][N];
   const int lane = int(threadIdx.x) % 32, slice = int(threadIdx.x) / 32;
+  const int64_t rows = RowsLeft(p.kept, p.first, p.rows).some;
+  const bool add = p.kept.of ? *p.kept.count - p.first > p.rows : p.add;
+  if (p.kept.of && rows == 0 && p.first > 0) return;
   for (int64_t first = int64_t(blockIdx.x) * 32 * N; first < p.n; first += int64_t(gridDim.x) * 32 * N) {
     const int64_t j = first + lane * N;
     double sum[N] = {};
 #pragma unroll 4
-    for (int64_t r = slice; r < p.rows; r += kSlices) {
+    for (int64_t r = slice; r < rows; r += kSlices) {
       const T* const x = static_cast<const T*>(p.x) + r * p.pitch + j;
       const auto c = load_chunk(x, p.n - j, aligned16(x));
 #pragma unroll
@@ -74,7 +78,7 @@ template <class T> __global__ void __launch_bounds__(32 * kSlices) columns_kerne
     __syncthreads();
     for (int e = int(threadIdx.x); e < 32 * N; e += 32 * kSlices)
       if (first + e < p.n) {
-        double s = p.add ? p.sums[first + e] : 0;
+        double s = add ? p.sums[first + e] : 0;
         for (int k = 0; k < kSlices; ++k) s = s + part[k][e / N][e % N];
         p.sums[first + e] = s;
       }

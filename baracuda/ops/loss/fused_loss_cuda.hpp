@@ -4,7 +4,7 @@
 
 namespace baracuda {
 
-// Rows of a matrix to another one, converted with one rounding; row r is token first + r.
+// Rows of a matrix to another one, converted with one rounding; row r is token first + r, or that kept, whose row is taken.
 struct FusedLossCopy {
   LossCudaTokens t;
   int64_t first;
@@ -13,8 +13,10 @@ struct FusedLossCopy {
   const void* from;  // null: zeros, with clear to those rows alone
   void* to;
   int64_t from_pitch, to_pitch, rows, n;
+  LossKept kept;
 };
-struct FusedLossColumns { const void* x; int64_t pitch, rows, n; double* sums; bool add; };  // sums[j] = (sums[j] +) sum of x[.][j], rows in order of eighths
+// sums[j] = (sums[j] +) sum of x[.][j], rows in order of eighths. Of rows that are kept the last ones come first: they replace what is there.
+struct FusedLossColumns { const void* x; int64_t pitch, rows, n; double* sums; bool add; int64_t first; LossKept kept; };
 struct FusedLossScale { void* x; int64_t pitch, rows, n; double scale; const void* dloss; };   // x *= scale * dloss[0]; dloss null: 1
 using FusedLossCopyRun = int (*)(const FusedLossCopy&, void* stream);
 struct FusedLossCudaKernels {

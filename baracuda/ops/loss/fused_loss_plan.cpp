@@ -130,7 +130,7 @@ Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference
     return c.size();
   };
   const auto done = [](State s) { return PlanState(std::make_shared<const State>(std::move(s))); };
-  bool slices = limits.rounded && d.grad_w && !dw_is_sum(d) && !d.chunk;
+  bool slices = limits.rounded && !limits.kept && d.grad_w && !dw_is_sum(d) && !d.chunk;
   int64_t chunk = d.chunk ? d.chunk : cpu ? default_chunk(d, limits) : d.tokens == 0 ? 1 : chunk_of(d.tokens, (d.tokens - 1) / limits.rows + 1);
   for (;; chunk = cpu ? chunk / 2 : smaller_chunk(d.tokens, chunk)) {
     const bool last = d.chunk || chunk == 1;
@@ -145,7 +145,9 @@ Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference
       }
     }
     if (!last && uint64_t(std::min(chunk, d.tokens)) * logit > most / uint64_t(d.classes)) continue;
-    const State without = sized(stream, d, chunk, limits.rounded);
+    if (limits.kept && !d.chunk && chunk < std::min(limits.least_rows, d.tokens)) return Status(Code::unsupported, "max_workspace leaves no room for chunks of rows that count");
+    State without = sized(stream, d, chunk, limits.rounded);
+    without.kept = limits.kept;
     if (!last && size_of(without) > preference.max_workspace) continue;
     BARACUDA_TRY_ASSIGN(state, make_state(stream, d, preference, without));
     if (last || size_of(state) <= preference.max_workspace) return done(std::move(state));
@@ -161,15 +163,16 @@ Scratch carve(const D& d, const State& s, DeviceKind device, Carver& c) {
   Scratch w{};
   w.loss = c.take<double>("loss per row", d.tokens);
   w.z_part = c.take<double>("z part per row", d.tokens);
-  // The CPU gathers the rows that count; CUDA, which cannot know their number, keeps every row where it is and clears the others.
-  if (cpu) w.kept = c.take<int64_t>("kept rows", d.tokens);
-  else w.factor = c.take<double>("1 / denominator", 1 + kLossParts);
+  // The CPU gathers the rows that count. CUDA knows their number on the device alone: it does so too, or keeps every row where it is and clears the others.
+  if (cpu || s.kept) w.kept = c.take<int64_t>("kept rows", d.tokens);
+  if (s.kept) w.count = c.take<int64_t>("their number", 1);
+  if (!cpu) w.factor = c.take<double>("1 / denominator", 1 + kLossParts);
   if (!cpu && d.label_smoothing > 0) w.total = c.take<double>("sum per row", d.tokens);
   w.dbias = static_cast<double*>(take("sums of dbias", d.grad_bias, 1, d.classes, DType::f64));
   w.bias = take("bias", d.bias && d.weight() != t.acc, 1, d.classes, t.acc);
   w.logits = c.take_bytes("logits", logits_count(d, s), byte_size(s.logits));
   w.lse = take("lse", s.slice, 1, d.tokens, t.acc);
-  w.x = take("rows of x", cpu ? uses_x(d) : d.grad_w && t.dlogits == d.dtype && !d.grad_x && !s.slice, s.most_rows, d.hidden, d.dtype);
+  w.x = take("rows of x", cpu ? uses_x(d) : !d.grad_x && (s.kept || (d.grad_w && t.dlogits == d.dtype && !s.slice)), s.most_rows, d.hidden, d.dtype);
   w.wide_x = take("widened rows of x", uses_wide_x(d), s.most_rows, d.hidden, t.acc);
   w.dx = take("rows of dx", d.grad_x && (cpu || dx_out(d) != d.dtype), s.most_rows, d.hidden, dx_out(d));
   w.dw = take("sums of dw", d.grad_w && !dw_is_sum(d) && !s.dw_at_once && !s.slice, d.classes, d.hidden, t.acc);

@@ -39,18 +39,20 @@ struct State : FusedLossChunk {
   // Where there is no room for sums of dw: chunks give dx and lse, then the logits of a slice of the classes for all tokens give its dw.
   int64_t slice = 0, slice_pitch = 0;
   std::vector<Products> slices;  // by classes
+  bool kept = false;        // CUDA: rows that count are gathered, and products go by their number
   bool dw_at_once = false;  // one product makes dw, and rounds it
   uint64_t gemm_bytes = 0;
 };
 // The chunk, where it is not given. CPU: the rule, raised up to so many rows while their logits take at most so many bytes, and halved
 // until the preference's workspace is met. CUDA: chunks of one size, as few as these limits and the workspace allow, or slices where
 // chunks would have less than least_rows. rounded: logits have the type of their gradient, which takes their place.
-struct ChunkLimits { int64_t rows, logits_bytes; bool rounded = false; int64_t least_rows = 0; };
+// kept: for the rows that count, in chunks.
+struct ChunkLimits { int64_t rows, logits_bytes; bool rounded = false; int64_t least_rows = 0; bool kept = false; };
 Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference& preference, ChunkLimits limits);
 
 struct Scratch {
   double *loss, *z_part, *dbias, *factor, *total;
-  int64_t* kept;
+  int64_t *kept, *count;
   void *bias, *logits, *x, *wide_x, *dx, *dw, *wide_w, *lse;
   Workspace gemm;
 };

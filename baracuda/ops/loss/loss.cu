@@ -54,6 +54,40 @@ template <class A> __global__ void __launch_bounds__(kLossParts) join_kernel(con
   else *p.t.factor = inverse(sum);
 }
 
+constexpr int kKeepThreads = 1024, kKeepTogether = 8;
+__global__ void __launch_bounds__(kKeepThreads) keep_kernel(const __grid_constant__ LossCudaKeep p) {
+  __shared__ int counts[2][32];
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  int64_t before = 0;
+  for (int64_t base = 0; base < p.t.tokens; base += kKeepThreads * kKeepTogether) {
+    int64_t target[kKeepTogether];
+#pragma unroll
+    for (int k = 0; k < kKeepTogether; ++k) {
+      const int64_t i = base + k * kKeepThreads + threadIdx.x;
+      target[k] = i < p.t.tokens ? target_of(p.t, i) : kIgnored;
+    }
+#pragma unroll
+    for (int k = 0; k < kKeepTogether; ++k) {
+      const int64_t i = base + k * kKeepThreads + threadIdx.x;
+      const unsigned kept = __ballot_sync(0xffffffffu, target[k] >= 0);
+      if (lane == 0) counts[k % 2][warp] = __popc(kept);
+      __syncthreads();
+      int up_to = counts[k % 2][lane];
+#pragma unroll
+      for (int w = 1; w < 32; w *= 2) {
+        const int other = __shfl_up_sync(0xffffffffu, up_to, w);
+        if (lane >= w) up_to += other;
+      }
+      const int of_warp = __shfl_sync(0xffffffffu, up_to, warp) - __popc(kept), of_all = __shfl_sync(0xffffffffu, up_to, 31);
+      if (target[k] >= 0) p.of[before + of_warp + __popc(kept & ((1u << lane) - 1))] = i;
+      else if (i < p.t.tokens) p.loss[i] = p.z_part[i] = target[k] == kInvalid ? double(kNaN) : 0;
+      before += of_all;
+    }
+  }
+  if (threadIdx.x == 0) *p.count = before;
+}
+int keep(const LossCudaKeep& p, void* stream) { return device::launch(keep_kernel, 1, kKeepThreads, 0, stream, p); }
+
 template <bool kShaped, class T> __device__ __forceinline__ Acc<T> row_value(const LossCudaRows& p, T v, int64_t j) {
   using A = Acc<T>;
   using V = Pack<A, 1>;
@@ -113,15 +147,17 @@ template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024
   constexpr int kAhead = kShaped || sizeof(A) == 8 || kIsF16<T> ? 1 : 2;  // as many as 64 registers hold
   __shared__ double shared[32];
   const int64_t n = p.columns;
-  for (int64_t r = int64_t(blockIdx.x) * blockDim.y + threadIdx.y; r < p.rows; r += int64_t(gridDim.x) * blockDim.y) {
-    const int64_t token = p.first + r, target = target_of(p.t, token);
+  const RowsLeft rows(p.kept, p.first, p.rows);
+  for (int64_t r = int64_t(blockIdx.x) * blockDim.y + threadIdx.y; r < rows.all; r += int64_t(gridDim.x) * blockDim.y) {
+    const bool there = r < rows.some;
+    const int64_t token = there ? token_of(p.kept, p.first + r) : 0, target = there ? target_of(p.t, token) : kIgnored;
     const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
     U* dx = p.dx ? static_cast<U*>(p.dx) + r * p.dx_pitch : nullptr;
     const bool ax = aligned16(x);
     if (target < 0) {
       if (dx)
         for (int64_t j = threadIdx.x; j < n; j += blockDim.x) dx[j] = U{};
-      if (threadIdx.x == 0 && p.loss) {
+      if (there && threadIdx.x == 0 && p.loss) {
         const double none = target == kInvalid ? double(kNaN) : 0;
         p.loss[token] = p.z_part[token] = none;
         if (p.lse_out.data) static_cast<A*>(p.lse_out.data)[p.lse_out.at(token)] = A(none);
@@ -258,7 +294,7 @@ constexpr LossCudaKernels kKernels = {
     accumulators<int (*)(const LossCudaTokens&, void*)>(denominator<float>, denominator<double>),
     device::floating<int (*)(const LossCudaRows&, void*)>(rows<f16, f16>, rows<bf16, bf16>, rows<float, float>, rows<double, double>),
     rows<float, bf16>,
-    accumulators<int (*)(const LossCudaSum&, void*)>(sum<float>, sum<double>)};
+    accumulators<int (*)(const LossCudaSum&, void*)>(sum<float>, sum<double>), keep};
 
 }  // namespace
 }  // namespace BARACUDA_ISA

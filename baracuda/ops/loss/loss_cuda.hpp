@@ -27,7 +27,10 @@ struct LossCudaTokens {
   double scale;
   double* factor;  // 1 / denominator, 0 for the mean of nothing, 1 without a mean; behind it kLossParts numbers for sums in parts
 };
-// A stretch of rows of logits: row r is token first + r, and has `columns` classes from first_column on, all of them without lse_in.
+// Tokens that count, *count of them in all, whose rows lie together: row r is token of[first + r]. Where rows end before a multiple of kKeptRows there are rows of zeros.
+struct LossKept { const int64_t *of = nullptr, *count = nullptr; };
+inline constexpr int64_t kKeptRows = 64;
+// A stretch of rows of logits: row r is token first + r, or that kept, and has `columns` classes from first_column on, all of them without lse_in.
 struct LossCudaRows {
   LossCudaTokens t;
   const void *x, *bias;      // bias: `columns` values of the accumulator's type, or null
@@ -37,13 +40,16 @@ struct LossCudaRows {
   DeviceVector lse_in, lse_out;  // known: dx alone is computed; wanted
   double *loss, *z_part;     // per token, weighted; null: not wanted
   double* total;             // per token, with smoothing and loss: scratch
+  LossKept kept;
 };
+struct LossCudaKeep { LossCudaTokens t; int64_t *of, *count; double *loss, *z_part; };  // finds them in order; of the others, the loss
 struct LossCudaSum { LossCudaTokens t; const double* per_token; DeviceVector out; int parts = 0; };
 struct LossCudaKernels {
   ByDType<int (*)(const LossCudaTokens&, void* stream)> denominator;   // by the accumulator's type
   ByDType<int (*)(const LossCudaRows&, void* stream)> rows;            // dx has the dtype of x
   int (*rows_to_bf16)(const LossCudaRows&, void* stream);              // x is f32, dx is bf16
   ByDType<int (*)(const LossCudaSum&, void* stream)> sum;              // by the accumulator's type
+  int (*keep)(const LossCudaKeep&, void* stream);
 };
 extern const LossCudaKernels loss_cuda_kernels;
 // Rows that fit on the chip, without bias, softcap and lse_in; kLossNotHeld where this one is none. f64: null.

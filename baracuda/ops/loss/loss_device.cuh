@@ -16,6 +16,18 @@ __device__ __forceinline__ int64_t target_of(const LossCudaTokens& t, int64_t to
   if (v >= 0 && v < t.classes) return v;
   return t.invalid_is_zero ? kIgnored : kInvalid;
 }
+// Rows that are there of `most` from `first` on, and with those of zeros.
+struct RowsLeft {
+  int64_t some, all;
+  __device__ __forceinline__ RowsLeft(const LossKept& k, int64_t first, int64_t most) : some(most), all(most) {
+    if (!k.of) return;
+    const int64_t left = *k.count - first;
+    some = left < 0 ? 0 : left < most ? left : most;
+    const int64_t up = (some + kKeptRows - 1) / kKeptRows * kKeptRows;
+    all = up < most ? up : most;
+  }
+};
+__device__ __forceinline__ int64_t token_of(const LossKept& k, int64_t i) { return k.of ? k.of[i] : i; }
 template <class A> __device__ double read(const DeviceVector& v, int64_t i, double absent) {
   return v.data ? double(static_cast<const A*>(v.data)[v.at(i)]) : absent;
 }

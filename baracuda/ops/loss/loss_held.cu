@@ -6,6 +6,8 @@
 //
 // A row that does not begin at 16 bytes lies in the words around it, filled up with -inf. Sums take elements K i ... K i + K - 1 from
 // words i and i + 1, so that they are joined in the same order wherever the row lies; maxima need no order, and dx is written word by word.
+//
+// Rows of up to 512 classes that follow one another without gaps come and go as tiles, and a part of a warp takes a row of one.
 #include <mutex>
 #include <vector>
 #include "baracuda/device/launch.hpp"
@@ -73,13 +75,15 @@ __device__ __forceinline__ void store_at(int rank, Pair* to, const Pair& p) {
 static_assert(offsetof(Pair, total) == 8 && offsetof(Pair, most) == 16);
 
 // --- elements of a word
+template <class T> __device__ __forceinline__ void unpack_two(uint32_t part, float& a, float& b) {
+  if constexpr (kIsF16<T>) asm("{.reg .f16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(a), "=f"(b) : "r"(part));
+  else a = __uint_as_float(part << 16), b = __uint_as_float(part & 0xffff0000u);
+}
 template <class T> __device__ __forceinline__ void unpack(const Word& w, float (&v)[kChunk<T>]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     if constexpr (sizeof(T) == 4) v[i] = __uint_as_float(w.part[i]);
-    else if constexpr (kIsF16<T>)
-      asm("{.reg .f16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(v[2 * i]), "=f"(v[2 * i + 1]) : "r"(w.part[i]));
-    else v[2 * i] = __uint_as_float(w.part[i] << 16), v[2 * i + 1] = __uint_as_float(w.part[i] & 0xffff0000u);
+    else unpack_two<T>(w.part[i], v[2 * i], v[2 * i + 1]);
   }
 }
 // The larger of two parts, half by half; a NaN only where both are: the sum will show it.
@@ -131,6 +135,24 @@ __device__ __forceinline__ float warp_max(float v) {
 #pragma unroll
   for (int w = 16; w; w /= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, w));
   return v;
+}
+
+// What is known of a token before its row.
+__device__ __forceinline__ double upstream(const LossCudaRows& p, int64_t token) {
+  return read<float>(p.t.weights, token, 1) * (read<float>(p.t.dloss, p.t.per_token ? token : 0, 1) * p.t.scale) * *p.t.factor;
+}
+__device__ __forceinline__ Known known_of(const LossCudaRows& p, double g, double exps, float most) {
+  const double lse = p.z == 0 ? 0 : double(most) + log(Double(exps)).v;
+  const loss::RowGradient k = loss::row_gradient(g, exps, lse, double(p.t.classes), p.smoothing, p.z);
+  return {k.per_exp, k.uniform, k.hit, most};
+}
+template <class U> __device__ __forceinline__ U at_hit(const Known& k, float x) {
+  return from_double<U>(k.per_exp * double(exp(Pack<float, 1>::of(x) - Pack<float, 1>::of(k.most)).v) - k.uniform - k.hit);
+}
+// For finish_kernel.
+__device__ __forceinline__ void note(const LossCudaRows& p, int64_t token, double exps, double total, float most, float at_target) {
+  p.loss[token] = exps, reinterpret_cast<float2*>(p.z_part)[token] = {most, at_target};
+  if (p.smoothing > 0) p.total[token] = total - double(p.t.classes) * double(most);
 }
 
 // A row as a team sees it.
@@ -194,7 +216,8 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kMost
   Pair* const all_pairs = reinterpret_cast<Pair*>(memory + h.words_of_rows);  // of this row and of the one before, which may still be read
   Word* const buffers = memory + threadIdx.y * (h.words + 1) * h.buffers;
   const auto meet = [&] { warps > 1 ? __syncthreads() : __syncwarp(); };
-  const auto target_at = [&](int64_t r) { return r < p.rows ? target_of(p.t, p.first + r) : kIgnored; };
+  const RowsLeft rows(p.kept, p.first, p.rows);
+  const auto target_at = [&](int64_t r) { return r < rows.some ? target_of(p.t, token_of(p.kept, p.first + r)) : kIgnored; };
   if (h.blocks > 1) cluster_arrive();  // this block is there, and can be written to
   bool started = false;
   int64_t r = int64_t(blockIdx.x / unsigned(h.blocks)) * blockDim.y + threadIdx.y;
@@ -202,8 +225,8 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kMost
   int turn = 0, parity = 0;
   if (h.buffers == 2 && target >= 0) Row<T, U, kWhole>(p, r, first, h.words).load(buffers, h.words);
   commit_words();
-  for (; r < p.rows; r += step, target = next, next = target_at(r + step), turn ^= 1) {
-    const int64_t token = p.first + r;
+  for (; r < rows.all; r += step, target = next, next = target_at(r + step), turn ^= 1) {
+    const int64_t token = r < rows.some ? token_of(p.kept, p.first + r) : 0;
     const Row<T, U, kWhole> row(p, r, first, h.words);
     Word* const held = buffers + (h.buffers == 2 ? turn * (h.words + 1) : 0);
     if (h.buffers == 2) {
@@ -220,7 +243,7 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kMost
     double g = 0;
     if (warp == 0) {
       at_target = value(row.x[target]).v;
-      g = read<float>(p.t.weights, token, 1) * (read<float>(p.t.dloss, p.t.per_token ? token : 0, 1) * p.t.scale) * *p.t.factor;
+      g = upstream(p, token);
     }
     if (h.buffers == 2) wait_for_words<1>();
     else wait_for_words<0>();
@@ -292,9 +315,7 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kMost
         exps = warp_sum(exps), total = warp_sum(total);
       } else if (known.most == -INFINITY) exps = kNaN;  // no class has a probability
       if (row.dx) {
-        const double lse = p.z == 0 ? 0 : double(known.most) + log(Double(exps)).v;
-        const loss::RowGradient k = loss::row_gradient(g, exps, lse, double(n), p.smoothing, p.z);
-        known.per_exp = k.per_exp, known.uniform = k.uniform, known.hit = k.hit;
+        known = known_of(p, g, exps, known.most);
         if (warps > 1 && lane == 0) told = known;
       }
     }
@@ -316,22 +337,127 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kMost
       const int64_t at = (target + row.shift) / K - first;
       if (at >= 0 && at < row.mine && int(at % team) == int(threadIdx.x)) {  // the thread that wrote there
         const float there = value(reinterpret_cast<const T*>(held + at)[(target + row.shift) % K]).v;
-        row.dx[target] = from_double<U>(known.per_exp * double(exp(F::of(there) - F::of(most)).v) - known.uniform - known.hit);
+        row.dx[target] = at_hit<U>(known, there);
       }
     }
-    if (p.loss && rank == 0 && threadIdx.x == 0) {
-      p.loss[token] = exps, reinterpret_cast<float2*>(p.z_part)[token] = {known.most, at_target};
-      if (p.smoothing > 0) p.total[token] = total - double(n) * double(known.most);
-    }
+    if (p.loss && rank == 0 && threadIdx.x == 0) note(p, token, exps, total, known.most, at_target);
   }
   if (h.blocks > 1 && !started) cluster_wait();
+}
+
+// --- short rows: `lanes` threads have pieces lane, lane + lanes, ... of a row, kTile / lanes rows are a tile; a piece is two halves where rows have an
+// even number of them, else an element. Where a row is whole words, one
+// of padding keeps rows from the same banks.
+constexpr int kShort = 512, kShortThreads = 128, kTile = 256;
+struct Short {
+  LossCudaRows rows;
+  int lanes, row_words, tile_words;  // row_words: of 16 bytes, 0 where a row is not whole words
+};
+template <class T> __device__ __forceinline__ void move_tile(const Short& h, const T* from, T* to, Word* held, int64_t rows, bool out) {
+  constexpr int K = kChunk<T>;
+  const int64_t n = h.rows.t.classes, count = rows * n;
+  const int words = int(count / K);
+  for (int q = int(threadIdx.x); q < words; q += kShortThreads) {
+    Word* const at = held + (h.row_words ? q + q / h.row_words : q);
+    if (out) *reinterpret_cast<uint4*>(to + int64_t(q) * K) = *reinterpret_cast<const uint4*>(at);
+    else copy_word(at, from + int64_t(q) * K);
+  }
+  const int rest = words * K + int(threadIdx.x);  // rows that are no whole words, and the last of them
+  if (rest >= count) return;
+  T& at = reinterpret_cast<T*>(held)[rest];
+  if (out) to[rest] = at;
+  else at = from[rest];
+}
+template <class T, int W> __device__ __forceinline__ void get_piece(const T* x, float (&v)[W]) {
+  if constexpr (W == 2) unpack_two<T>(*reinterpret_cast<const uint32_t*>(x), v[0], v[1]);
+  else v[0] = value(*x).v;
+}
+template <class T, int W> __device__ __forceinline__ void put_piece(T* x, const float (&v)[W]) {
+  if constexpr (W == 2) *reinterpret_cast<uint32_t*>(x) = packed<T>(v[0], v[1]);
+  else *x = element<T>(Pack<float, 1>::of(v[0]));
+}
+template <class T, int W> __global__ void __launch_bounds__(kShortThreads) short_kernel(const __grid_constant__ Short h) {
+  extern __shared__ Word memory[];
+  const LossCudaRows& p = h.rows;
+  const int n = int(p.t.classes), lanes = h.lanes, lane = int(threadIdx.x) % lanes, rows_of_tile = kTile / lanes;
+  const int pitch = n + (h.row_words ? kChunk<T> : 0);
+  const RowsLeft rows(p.kept, p.first, p.rows);
+  const int64_t tiles = (rows.all + rows_of_tile - 1) / rows_of_tile;
+  const auto sum_of = [&](double v) {
+    for (int w = lanes / 2; w; w /= 2) v = v + __shfl_xor_sync(0xffffffffu, v, w);
+    return v;
+  };
+  const auto move = [&](int64_t tile, int turn, bool out) {
+    const int64_t first = tile * rows_of_tile, left = rows.all - first;
+    move_tile(h, static_cast<const T*>(p.x) + first * n, static_cast<T*>(p.dx) + first * n, memory + turn * h.tile_words, left < rows_of_tile ? left : rows_of_tile, out);
+  };
+  int turn = 0;
+  if (int64_t(blockIdx.x) < tiles) move(blockIdx.x, 0, false);
+  for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x, turn ^= 1) {
+    commit_words(), wait_for_words<0>();
+    __syncthreads();
+    if (tile + gridDim.x < tiles) move(tile + gridDim.x, turn ^ 1, false);
+    commit_words();
+    for (int i = int(threadIdx.x) / lanes; i < rows_of_tile; i += kShortThreads / lanes) {
+      const int64_t r = tile * rows_of_tile + i, token = r < rows.some ? token_of(p.kept, p.first + r) : 0, target = r < rows.some ? target_of(p.t, token) : kIgnored;
+      T* const x = reinterpret_cast<T*>(memory + turn * h.tile_words) + i * pitch;
+      const int mine = target < 0 ? 0 : n;  // threads of a warp stay together
+      const double g = target < 0 ? 0 : upstream(p, token);
+      float most = -INFINITY;
+#pragma unroll 4
+      for (int j = lane * W; j < mine; j += lanes * W) {
+        float v[W];
+        get_piece<T, W>(x + j, v);
+        most = fmaxf(most, fmaxf(v[0], v[W - 1]));
+      }
+      for (int w = lanes / 2; w; w /= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, w));
+      const float base = most == -INFINITY ? 0 : most;
+      float sums[W] = {};
+      double total = 0;
+#pragma unroll 4
+      for (int j = lane * W; j < mine; j += lanes * W) {
+        float v[W];
+        get_piece<T, W>(x + j, v);
+#pragma unroll
+        for (int k = 0; k < W; ++k) sums[k] = sums[k] + term(v[k] - base);
+      }
+      if (p.smoothing > 0 && p.loss) {
+        for (int j = lane; j < mine; j += lanes) total = total + double(value(x[j]).v);
+        total = sum_of(total);
+      }
+      double exps = sum_of(W == 2 ? double(sums[0] + sums[W - 1]) : double(sums[0]));
+      if (most == -INFINITY) exps = kNaN;  // no class has a probability
+      const float at_target = target < 0 ? 0 : value(x[target]).v;
+      __syncwarp();
+      if (p.dx && target < 0 && r < rows.all)
+        for (int j = lane * W; j < n; j += lanes * W) put_piece<T, W>(x + j, {});
+      if (target < 0) continue;
+      if (p.loss && lane == 0) note(p, token, exps, total, most, at_target);
+      if (!p.dx) continue;
+      const Known known = known_of(p, g, exps, most);
+      const RowSlope<T, float> slope(known.per_exp, known.uniform);
+#pragma unroll (sizeof(T) == 4 ? 1 : 4)
+      for (int j = lane * W; j < n; j += lanes * W) {
+        float v[W];
+        get_piece<T, W>(x + j, v);
+#pragma unroll
+        for (int k = 0; k < W; ++k) v[k] = slope(v[k] - most);
+        put_piece<T, W>(x + j, v);
+      }
+      if (int(target) / W % lanes == lane) x[target] = at_hit<T>(known, at_target);
+    }
+    if (!p.dx) continue;
+    __syncthreads();
+    move(tile, turn, true);
+  }
 }
 
 // A thread for a row: what held_kernel found to the losses.
 constexpr int kFinish = 256;
 __global__ void __launch_bounds__(kFinish) finish_kernel(const __grid_constant__ LossCudaRows p) {
-  for (int64_t r = int64_t(blockIdx.x) * kFinish + threadIdx.x; r < p.rows; r += int64_t(gridDim.x) * kFinish) {
-    const int64_t token = p.first + r, target = target_of(p.t, token);
+  const RowsLeft rows(p.kept, p.first, p.rows);
+  for (int64_t r = int64_t(blockIdx.x) * kFinish + threadIdx.x; r < rows.some; r += int64_t(gridDim.x) * kFinish) {
+    const int64_t token = token_of(p.kept, p.first + r), target = target_of(p.t, token);
     double ce = target == kInvalid ? double(kNaN) : 0, z = ce, lse = ce;
     if (target >= 0) {
       const float2 found = reinterpret_cast<const float2*>(p.z_part)[token];
@@ -346,6 +472,8 @@ __global__ void __launch_bounds__(kFinish) finish_kernel(const __grid_constant__
   }
 }
 
+int finish(const LossCudaRows& p, void* stream) { return device::launch(finish_kernel, device::blocks_for(p.rows, kFinish), kFinish, 0, stream, p); }
+
 // How a row is shared out: by its length and the architecture alone, so that its bits depend on nothing else.
 struct Shares { int words, blocks, buffers, threads; };
 Shares shares_of(int64_t n, int bytes, int arch) {
@@ -357,8 +485,9 @@ Shares shares_of(int64_t n, int bytes, int arch) {
   if (each > (arch >= 90 ? kMostWords : kMostWordsAlone)) return s;  // words 0: it does not fit
   s.words = int(each);
   s.buffers = each <= kMostTwice ? 2 : 1;
-  while (s.threads < kMostThreads && s.threads * 8 < s.words) s.threads *= 2;
-  if (s.blocks > 1) s.threads = kMostThreads;
+  // Of an H200: with 8 words a thread 65536 rows of 4096 bf16 take 412 us instead of 358; 4096 rows of 131072 f32 by 256 threads 1.60 ms instead of 1.40.
+  while (s.threads < kMostThreads && s.threads * 16 < s.words) s.threads *= 2;
+  if (s.blocks > 1) s.threads = bytes == 4 && s.blocks == kMostBlocks ? kMostThreads / 2 : kMostThreads;
   return s;
 }
 // Blocks that a device holds at once; asked for once per kernel and arrangement.
@@ -379,12 +508,33 @@ int resident(const void* kernel, const cudaLaunchConfig_t& how, int blocks, int 
   entries.push_back({kernel, how.dynamicSmemBytes, threads, blocks, device, count});
   return count;
 }
+// -1: not short, or not without gaps.
+template <class T> int short_rows(const LossCudaRows& p, int device, void* stream) {
+  constexpr int K = kChunk<T>;
+  const int64_t n = p.t.classes;
+  if (n > kShort || p.x_pitch != n || uintptr_t(p.x) % 16 || (p.dx && (p.dx_pitch != n || uintptr_t(p.dx) % 16))) return kLossNotHeld;
+  Short h{p, 4, n % K == 0 ? int(n / K) : 0, 0};
+  while (h.lanes < 32 && h.lanes * 32 < n) h.lanes *= 2;
+  const int rows = kTile / h.lanes;
+  h.tile_words = h.row_words ? rows * (h.row_words + 1) : int(rows * n / K);
+  cudaLaunchConfig_t how{};
+  how.blockDim = kShortThreads;
+  how.dynamicSmemBytes = size_t(2 * h.tile_words) * 16;
+  int error = 0;
+  auto kernel = short_kernel<T, 1>;
+  if constexpr (sizeof(T) == 2)
+    if (n % 2 == 0) kernel = short_kernel<T, 2>;
+  const int64_t most = resident(reinterpret_cast<const void*>(kernel), how, 1, device, error), wanted = device::ceil_div(p.rows, rows);
+  return error ? error : device::launch(kernel, unsigned(wanted < most ? wanted : most), kShortThreads, how.dynamicSmemBytes, stream, h);
+}
 template <class T, class U> int held(const LossCudaRows& p, void* stream) {
   if (p.rows == 0) return 0;
   int device = 0;
   if (const cudaError_t e = cudaGetDevice(&device)) return int(e);
   const Shares s = shares_of(p.t.classes, int(sizeof(T)), device::facts(device).arch);
   if (s.words == 0 || p.lse_in.data || p.bias || p.softcap > 0) return kLossNotHeld;
+  if constexpr (std::is_same_v<T, U>)
+    if (const int e = short_rows<T>(p, device, stream); e != kLossNotHeld) return e || !p.loss ? e : finish(p, stream);
   constexpr int K = kChunk<T>;
   const bool whole = p.t.classes % K == 0 && uintptr_t(p.x) % 16 == 0 && p.x_pitch % K == 0 &&
                      (!p.dx || (uintptr_t(p.dx) % (sizeof(U) * K) == 0 && p.dx_pitch % K == 0));
@@ -405,7 +555,7 @@ template <class T, class U> int held(const LossCudaRows& p, void* stream) {
   how.gridDim = unsigned(wanted < most ? wanted : most);
   const Held h{p, s.words, s.blocks, s.buffers, words_of_rows};
   const cudaError_t e = cudaLaunchKernelEx(&how, kernel, h);
-  return e || !p.loss ? int(e) : device::launch(finish_kernel, device::blocks_for(p.rows, kFinish), kFinish, 0, stream, p);
+  return e || !p.loss ? int(e) : finish(p, stream);
 }
 constexpr LossHeldKernels kKernels = [] {
   LossHeldKernels k{{}, held<float, bf16>};
