@@ -15,11 +15,12 @@ namespace row_team {
 using device_rows::kChunk, device_rows::whole_chunks;
 
 inline constexpr int kMostTeam = 512, kLeastBlock = 128, kMostCluster = 16;
-// For rows of n elements, `each` a thread: a part of a warp, or whole warps. More than kMostTeam: a cluster of blocks (sm_90) takes a row, if it can.
+// For rows of n elements, `each` a thread: a part of a warp, of 64 bytes where there are as many (shorter pieces take L2 as much time), or whole
+// warps. More than kMostTeam: a cluster of blocks (sm_90) takes a row, if it can.
 inline int64_t team_for(int64_t n, int each) {
   const int64_t threads = device::ceil_div(n, each);
   if (threads > 32) return device::ceil_div(threads, 32) * 32;
-  int64_t team = 1;
+  int64_t team = n > 16 ? 4 : n > 8 ? 2 : 1;
   while (team < threads) team *= 2;
   return team;
 }
@@ -34,9 +35,9 @@ struct TeamShape {
     const int block = team <= 32 ? kLeastBlock : int(device::ceil_div(team, int64_t(cluster) * 32) * 32);
     return {cluster > 1 ? block * cluster : int(team), block, cluster};
   }
-  // With kMostTeam threads on each of 132 multiprocessors; a smaller device takes the blocks in turn.
-  int64_t blocks(int64_t rows) const {
-    const int64_t slots = team <= 32 ? block / team : 1, wanted = device::ceil_div(rows, slots), most = cluster > 1 ? 132 / cluster : int64_t(132) * (kMostTeam / block);
+  // With so many threads on each of 132 multiprocessors; a smaller device takes the blocks in turn.
+  int64_t blocks(int64_t rows, int threads = kMostTeam) const {
+    const int64_t slots = team <= 32 ? block / team : 1, wanted = device::ceil_div(rows, slots), most = cluster > 1 ? 132 / cluster : int64_t(132) * (threads / block);
     return (wanted < most ? wanted : most) * cluster;
   }
   // Sums over all rows of what a thread has of its columns: a warp of small teams, or a team, has a part of them.
@@ -54,6 +55,8 @@ inline TeamShape shape_for(int64_t n, int chunks, int size) {
 }
 // `blocks` blocks in clusters of `count`.
 template <class P> int launch_clusters(void (*kernel)(P), int count, int64_t blocks, int block, size_t shared, void* stream, const P& p) {
+  if (shared > 32 * 1024)  // with what the kernel itself has
+    if (const cudaError_t e = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared))) return int(e);
   if (count == 1) return device::launch(kernel, unsigned(blocks), dim3(unsigned(block)), shared, stream, p);
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
@@ -63,12 +66,11 @@ template <class P> int launch_clusters(void (*kernel)(P), int count, int64_t blo
   config.stream = static_cast<cudaStream_t>(stream), config.attrs = &cluster, config.numAttrs = 1;
   const auto f = reinterpret_cast<const void*>(kernel);
   cudaError_t e = cudaSuccess;
-  if (shared > 48 * 1024) e = cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared));
-  if (e == cudaSuccess && count > 8) e = cudaFuncSetAttribute(f, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  if (count > 8) e = cudaFuncSetAttribute(f, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
   return int(e == cudaSuccess ? cudaLaunchKernelEx(&config, kernel, p) : e);
 }
-template <class P> int launch(void (*kernel)(P), const TeamShape& shape, int64_t rows, size_t shared, void* stream, const P& p) {
-  return launch_clusters(kernel, shape.cluster, shape.blocks(rows), shape.block, shared, stream, p);
+template <class P> int launch(void (*kernel)(P), const TeamShape& shape, int64_t rows, size_t shared, void* stream, const P& p, int threads = kMostTeam) {
+  return launch_clusters(kernel, shape.cluster, shape.blocks(rows, threads), shape.block, shared, stream, p);
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -260,9 +262,10 @@ template <class T, class F> __device__ __forceinline__ void over_row(const T* ro
 template <class T, int K, int C, bool kWhole> struct Ahead {
   uint4* slots;
   const T* rows[K];
+  static constexpr bool kStaging = kWhole || K * C < 16;  // longer rows that are not whole have no room
   bool staged = kWhole;  // else rows that are not whole are read when they are taken
   __device__ explicit Ahead(void* shared) : slots(static_cast<uint4*>(shared) + threadIdx.x) {
-    if constexpr (!kWhole) {
+    if constexpr (!kWhole && kStaging) {
       unsigned bytes;
       asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
       staged = bytes > 0;
@@ -283,7 +286,7 @@ template <class T, int K, int C, bool kWhole> struct Ahead {
             const auto to = unsigned(__cvta_generic_to_shared(slots + (k * C + c) * int(blockDim.x)));
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(row[k] + i) : "memory");
           });
-      if constexpr (!kWhole)
+      if constexpr (!kWhole && kStaging)
         if (row[k] && staged) {  // the pieces that a chunk lies in; what is before the row is read, what is behind it is not
           constexpr int N = kChunk<T>;
           const int s = misplaced(row[k]);
@@ -297,21 +300,22 @@ template <class T, int K, int C, bool kWhole> struct Ahead {
         }
     }
   }
-  __device__ __forceinline__ void take(Held<T, C> (&to)[K], int n, const Team& t) {
+  __device__ __forceinline__ Packed<T> taken(int k, int c, int i, int n) const {
+    if constexpr (kWhole) return Packed<T>::load(slots + (k * C + c) * int(blockDim.x));
+    const int s = misplaced(rows[k]);
+    if (!kStaging || !staged) return load_shifted(rows[k], i, n, s);
+    const uint4* const slot = slots + (k * C + c) * 2 * int(blockDim.x);
+    const Packed<T> a = Packed<T>::load(slot);
+    return s == 0 ? a : shifted<T>(a, Packed<T>::load(slot + blockDim.x), s);
+  }
+  __device__ __forceinline__ void arrive() const {
     if (staged) asm volatile("cp.async.wait_all;" ::: "memory");
+  }
+  __device__ __forceinline__ void take(Held<T, C> (&to)[K], int n, const Team& t) const {
+    arrive();
 #pragma unroll
     for (int k = 0; k < K; ++k)
-      if (rows[k])
-        each_chunk<T, C>(n, t, [&](int c, int i) {
-          if constexpr (kWhole) to[k].chunk[c] = Packed<T>::load(slots + (k * C + c) * int(blockDim.x));
-          else if (!staged) to[k].chunk[c] = load_shifted(rows[k], i, n, misplaced(rows[k]));
-          else {
-            const uint4* const slot = slots + (k * C + c) * 2 * int(blockDim.x);
-            const int s = misplaced(rows[k]);
-            const Packed<T> a = Packed<T>::load(slot);
-            to[k].chunk[c] = s == 0 ? a : shifted<T>(a, Packed<T>::load(slot + blockDim.x), s);
-          }
-        });
+      if (rows[k]) each_chunk<T, C>(n, t, [&](int c, int i) { to[k].chunk[c] = taken(k, c, i, n); });
   }
 };
 // Bytes of shared memory for that; rows that take more than kMostAhead are no kWhole.
@@ -320,17 +324,53 @@ constexpr size_t ahead_bytes(int tensors, int chunks, int block) { return size_t
 // What a launch asks for; of rows that are not whole two pieces a chunk, or none.
 constexpr size_t staging(size_t ahead, bool whole) { return whole ? ahead : 2 * ahead <= kMostAhead ? 2 * ahead : 0; }
 
-// A thread's results made(c, i), a chunk each. Every thread of a warp calls; n is 0 for a team that has no row.
-template <class T, int C, bool kWhole, class F> __device__ __forceinline__ void put_row(T* row, int n, const Team& t, F made) {
+// Of the block's last lanes, what rows of halves that are not whole are stored with: their ends are many numbers.
+template <class T, int C, bool kWhole> inline constexpr int kEdges = kWhole || sizeof(T) == 4 ? 1 : C * (kMostTeam / 32);
+// A thread's results made(c, i), a chunk each. Every thread of a block calls, and the team's sums have barriers between two calls; n is 0 for a team
+// that has no row.
+template <class T, int C, bool kWhole, class F> __device__ __forceinline__ void put_row(T* row, int n, const Team& t, uint4* edges, F made) {
+  if constexpr (kWhole) {
+    each_chunk<T, C>(n, t, [&](int c, int i) { made(c, i).store(row + i); });
+  } else if constexpr (sizeof(T) == 4) {
 #pragma unroll
-  for (int c = 0; c < C; ++c) {
-    const int i = (c * t.size + t.thread) * kChunk<T>;
-    if constexpr (kWhole) {
-      if (i < n) made(c, i).store(row + i);
-    } else {
+    for (int c = 0; c < C; ++c) {
+      const int i = (c * t.size + t.thread) * kChunk<T>;
       Packed<T> out{};
       if (i < n) out = made(c, i);
       store_shifted(row, i, n, misplaced(row), out, t);
+    }
+  } else {
+    constexpr int N = kChunk<T>;
+    const int s = misplaced(row), lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, warps = int(blockDim.x) / 32;
+    Packed<T> out[C];
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      const int i = (c * t.size + t.thread) * N;
+      out[c] = {};
+      if (i < n) out[c] = made(c, i);
+      if (t.size > 32 && lane == 31) out[c].store(edges + c * warps + warp);
+    }
+    if (t.size > 32) __syncthreads();
+#pragma unroll
+    for (int c = 0; c < C; ++c) {  // an aligned piece has the end of the chunk before and the beginning of this one
+      const int i = (c * t.size + t.thread) * N, left = n - i;
+      Packed<T> before;
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        before.word[w] = __shfl_up_sync(0xffffffffu, out[c].word[w], 1);
+        if (c > 0 && t.size <= 32) {
+          const uint32_t last = __shfl_sync(0xffffffffu, out[c - (c > 0)].word[w], lane | (t.size - 1));
+          if (t.thread == 0) before.word[w] = last;
+        }
+      }
+      const bool cut = t.blocks > 1 && threadIdx.x == 0;  // another block has it
+      if (t.size > 32 && lane == 0 && !cut && c * warps + warp > 0) before = Packed<T>::load(edges + c * warps + warp - 1);
+      const bool mine = left >= N - s && (s == 0 || (i > 0 && !cut)), next = left - N >= N - s && !(t.blocks > 1 && threadIdx.x == blockDim.x - 1);
+      if (mine) (s == 0 ? out[c] : shifted<T>(before, out[c], N - s)).store(row + (i - s));
+      if (left <= 0 || (mine && (next || s == 0))) continue;
+#pragma unroll
+      for (int j = 0; j < N; ++j)
+        if (j < left && !(j < N - s ? mine : next)) row[i + j] = out[c].at(j);
     }
   }
 }

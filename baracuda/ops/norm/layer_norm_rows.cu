@@ -14,18 +14,33 @@ using RowStatistics = StatisticsOf<float>;
 
 // Chunks of a thread; forward, of rows in f32 that kMostTeam threads do not hold so, twice as many.
 constexpr int kForward = 4;
+template <int C, bool kWhole> constexpr int kForwardThreads = C > 4 || kWhole ? kMostTeam : 576;  // of a multiprocessor, whose registers they share
 template <class T> constexpr int kBackward = 16 / kChunk<T>;
 
-// x(c, j): element j of chunk c of `row`. Where the variance left the range of f32 the row is read again, in f64. Every thread of the block calls;
+// x(c, j): element j of chunk c of `row`. Halves are summed once, around the row's first element, if that is not far off: what cancels then, their
+// rounding hides. Else around the mean. Where the variance left the range of f32 the row is read again, in f64. Every thread of the block calls;
 // shared: 64 doubles each.
 template <class T, int C, bool kWhole, class X>
-__device__ __forceinline__ RowStatistics statistics(const Team& t, const T* row, int n, double eps, double* shared, double* also_shared, X x) {
+__device__ __forceinline__ RowStatistics statistics(const Team& t, const T* row, int n, double eps, double* shared, double* also_shared, V first, X x) {
   constexpr int N = kChunk<T>;
   const auto over = [&](auto& sums, double* buffer, auto add) {
     each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, N>(i, n, [&](int j) { add(x(c, j)); }); });
     t.sums(sums, reinterpret_cast<float*>(buffer));
   };
   float sum[1] = {0}, sums[2] = {0, 0};
+  RowStatistics once{};
+  bool near = false;
+  if constexpr (kIsHalf<T>) {
+    over(sums, also_shared, [&](V v) {
+      const V d = v - first;
+      sums[0] = sums[0] + d.v, sums[1] = fma(d, d, V::of(sums[1])).v;
+    });
+    const MomentsOf<float> all = moments_of<float>(sums[0], sums[1], float(n));
+    near = float(n) * (all.mean * all.mean) <= 16 * all.squares && variance_in_range<float>(all.squares, float(n), eps);
+    once = statistics_of<float>(all, first.v, float(n), eps);
+    if (__all_sync(0xffffffffu, near)) return once;
+    sums[0] = sums[1] = 0;
+  }
   over(sum, shared, [&](V v) { sum[0] = sum[0] + v.v; });
   const V shift = V::of(quotient(sum[0], float(n)));
   over(sums, also_shared, [&](V v) {
@@ -35,22 +50,24 @@ __device__ __forceinline__ RowStatistics statistics(const Team& t, const T* row,
   const MomentsOf<float> all = moments_of<float>(sums[0], sums[1], float(n));
   const bool in_range = variance_in_range<float>(all.squares, float(n), eps);
   RowStatistics s = statistics_of<float>(all, shift.v, float(n), eps);
-  if (__all_sync(0xffffffffu, in_range)) return s;  // teams that share a warp go on together
+  if (near) s = once;
+  if (__all_sync(0xffffffffu, in_range || near)) return s;  // teams that share a warp go on together
   double wide[1] = {0}, squares[1] = {0};
   over_row(row, n, t, [&](V v) { wide[0] = wide[0] + double(v.v); });
   t.sums(wide, shared);
   const double mean = wide[0] / double(n);
   over_row(row, n, t, [&](V v) { squares[0] = squares[0] + (double(v.v) - mean) * (double(v.v) - mean); });
   t.sums(squares, also_shared);
-  const double variance = squares[0] / double(n), first = double(float(mean));
-  return in_range ? s : RowStatistics{float(first), float(mean - first), float(1 / __builtin_sqrt(variance + eps)), float(variance)};
+  const double variance = squares[0] / double(n), rounded = double(float(mean));
+  return in_range || near ? s : RowStatistics{float(rounded), float(mean - rounded), float(1 / __builtin_sqrt(variance + eps)), float(variance)};
 }
 
-template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) forward_kernel(const __grid_constant__ LayerNormCuda p) {
+template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kForwardThreads<C, kWhole>, 1) forward_kernel(const __grid_constant__ LayerNormCuda p) {
   constexpr int N = kChunk<T>;
-  constexpr bool kKept = C * N * int(sizeof(W)) <= 64;  // weight and bias stay in registers
+  constexpr bool kKept = kWhole && C * N * int(sizeof(W)) <= 64;  // weight and bias stay in registers
   extern __shared__ uint4 slots[];
-  __shared__ double shared[2][64];
+  __shared__ uint4 edges[kEdges<T, C, kWhole>];
+  __shared__ double shared[3][64];
   const Team t(p.team);
   const int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
@@ -58,20 +75,25 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   if constexpr (kKept)
     each_chunk<T, C>(n, t, [&](int c, int i) { weight[c] = factors<W, N>(p.weight, i, n, 1), bias[c] = factors<W, N>(p.bias, i, n, -0.0); });
   Ahead<T, 1, C, kWhole> ahead(slots);
+  T next_point{};
   const auto fetch = [&](int64_t first) {
     int64_t at[4];
     p.rows.offsets(first + t.slot < rows ? first + t.slot : first, at);
-    ahead.fetch({static_cast<const T*>(p.x) + at[0]}, n, t);
+    const T* const x = static_cast<const T*>(p.x) + at[0];
+    ahead.fetch({x}, n, t);
+    if constexpr (kIsHalf<T>) next_point = *x;
   };
   int64_t first = t.first_row();
   if (first < rows) fetch(first);
-  for (; first < rows; first += step) {
+  bool other = false;  // buffer of this row's sums
+  for (; first < rows; first += step, other = !other) {
     const bool live = first + t.slot < rows;
     const T* const x = ahead.rows[0];
     Held<T, C> held[1];
+    const V point = value(next_point);
     ahead.take(held, n, t);
     if (first + step < rows) fetch(first + step);
-    const RowStatistics s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1], [&](int c, int j) { return held[0].chunk[c][j]; });
+    const RowStatistics s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1 + other], point, [&](int c, int j) { return held[0].chunk[c][j]; });
     int64_t at[4];
     p.rows.offsets(live ? first + t.slot : first, at);
     T* const y = static_cast<T*>(p.y) + at[1];
@@ -80,7 +102,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
       if (p.rstd) static_cast<float*>(p.rstd)[at[3]] = s.rstd;
     }
     const V shift = V::of(s.shift), rest = V::of(s.rest), scale = V::of(s.rstd);
-    put_row<T, C, kWhole>(y, live ? n : 0, t, [&](int c, int i) {
+    put_row<T, C, kWhole>(y, live ? n : 0, t, edges, [&](int c, int i) {
       Packed<W, N> w, b;
       if constexpr (kKept) w = weight[c], b = bias[c];
       else w = factors<W, N>(p.weight, i, n, 1), b = factors<W, N>(p.bias, i, n, -0.0);
@@ -94,6 +116,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   constexpr int N = kChunk<T>;
   constexpr bool kKept = C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
   extern __shared__ uint4 slots[];
+  __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
   const Team t(p.team);
   const int n = int(p.n);
@@ -129,7 +152,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     if (first + step < rows) fetch(first + step);
     const auto dy_at = [&](int c, int j) { return held[0].chunk[c][j]; };
     const auto x_at = [&](int c, int j) { return held[1].chunk[c][j]; };
-    if (!p.rstd) s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1], x_at);
+    if (!p.rstd) s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1], value(*x), x_at);
     const V shift = V::of(s.shift), scale = V::of(s.rstd);
     float sums[3] = {0, 0, 0};
     each_chunk<T, C>(n, t, [&](int c, int i) {
@@ -145,7 +168,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     p.rows.offsets(live ? first + t.slot : first, at);
     T* const dx = static_cast<T*>(p.dx) + at[4];
     const V rest = V::of(g.rest), mean_g = V::of(g.mean_g), minus_dot = V::of(g.minus_dot);
-    put_row<T, C, kWhole>(dx, live ? n : 0, t, [&](int c, int i) {
+    put_row<T, C, kWhole>(dx, live ? n : 0, t, edges, [&](int c, int i) {
       const auto w = weight_at(c, i);
       return Packed<T>::rounded([&](int j) {
         const V e = dy_at(c, j), xhat = normalized(x_at(c, j), shift, rest, scale);
@@ -169,7 +192,8 @@ template <class T, class W> int forward(const LayerNormCuda& given, void* stream
     const void* const data[] = {p.x, p.y};
     bool whole = ahead <= kMostAhead;
     for (int k = 0; k < 2; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-    return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead, whole), stream, p);
+    return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead, whole), stream, p,
+                  whole ? kForwardThreads<C, true> : kForwardThreads<C, false>);
   });
 }
 template <class T, class W> int backward(const LayerNormBackwardCuda& given, void* stream) {

@@ -13,6 +13,7 @@ using V = Pack<float, 1>;
 
 // Chunks of a thread; forward, of rows in f32 that kMostTeam threads do not hold so, twice as many.
 constexpr int kForward = 4;
+template <int C, bool kWhole> constexpr int kForwardThreads = C > 4 || kWhole ? kMostTeam : 576;  // of a multiprocessor, whose registers they share
 template <class T> constexpr int kBackward = 16 / kChunk<T>;
 
 template <class T> __device__ __forceinline__ V rounded_to(V v) { return Packed<T, 4 / int(sizeof(T))>::rounded([&](int) { return v; })[0]; }
@@ -42,10 +43,11 @@ template <class W, int N> struct Weights {
   template <class P> __device__ __forceinline__ V at(const P& p, int j) const { return p.one_plus ? V(1) + w[j] : w[j]; }
 };
 
-template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) forward_kernel(const __grid_constant__ RmsNormCuda p) {
+template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kForwardThreads<C, kWhole>, 1) forward_kernel(const __grid_constant__ RmsNormCuda p) {
   constexpr int N = kChunk<T>;
-  constexpr bool kKept = C * N * int(sizeof(W)) <= 64;  // the weight stays in registers
+  constexpr bool kKept = kWhole && C * N * int(sizeof(W)) <= 64;  // the weight stays in registers
   extern __shared__ uint4 slots[];
+  __shared__ uint4 edges[2][kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
   const Team t(p.team);
   const int n = int(p.n);
@@ -66,20 +68,29 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     const int m = live ? n : 0;
     const T *const x = ahead.rows[0], *const residual = ahead.rows[1];
     Held<T, C> held[2];
-    ahead.take(held, n, t);
-    if (first + step < rows) fetch(first + step);
     Held<T, C>& h = held[0];
-    if (residual) {
-      each_chunk<T, C>(n, t, [&](int c, int) { h.chunk[c] = Packed<T>::rounded([&](int j) { return h.chunk[c][j] + held[1].chunk[c][j]; }); });
+    const auto add = [&](int c) { h.chunk[c] = Packed<T>::rounded([&](int j) { return h.chunk[c][j] + held[1].chunk[c][j]; }); };
+    if constexpr (kKept || C > 4) {
+      ahead.take(held, n, t);
+      if (residual) each_chunk<T, C>(n, t, [&](int c, int) { add(c); });
+    } else {  // a chunk of both at a time takes fewer registers
+      ahead.arrive();
+      each_chunk<T, C>(n, t, [&](int c, int i) {
+        h.chunk[c] = ahead.taken(0, c, i, n);
+        if (!residual) return;
+        held[1].chunk[c] = ahead.taken(1, c, i, n);
+        add(c);
+      });
     }
+    if (first + step < rows) fetch(first + step);
     const V scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[other], shared[2], [&](int c, int j) { return h.chunk[c][j]; }, [&](auto f) {
       for (int i = t.thread; i < n; i += t.size) f(residual ? rounded_to<T>(value(x[i]) + value(residual[i])) : value(x[i]));
     });
     int64_t at[5];
     p.rows.offsets(live ? first + t.slot : first, at);
-    if (p.residual_out) put_row<T, C, kWhole>(static_cast<T*>(p.residual_out) + at[3], m, t, [&](int c, int) { return h.chunk[c]; });
+    if (p.residual_out) put_row<T, C, kWhole>(static_cast<T*>(p.residual_out) + at[3], m, t, edges[0], [&](int c, int) { return h.chunk[c]; });
     if (p.rstd && live && t.thread == 0) static_cast<float*>(p.rstd)[at[4]] = scale.v;
-    put_row<T, C, kWhole>(static_cast<T*>(p.y) + at[2], m, t, [&](int c, int i) {
+    put_row<T, C, kWhole>(static_cast<T*>(p.y) + at[2], m, t, edges[1], [&](int c, int i) {
       Weights<W, N> w;
       if constexpr (kKept) w = weight[c];
       else {
@@ -99,6 +110,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   constexpr int N = kChunk<T>;
   constexpr bool kKept = C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
   extern __shared__ uint4 slots[];
+  __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
   const Team t(p.team);
   const int n = int(p.n);
@@ -145,7 +157,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     p.rows.offsets(live ? first + t.slot : first, at);
     T* const dx = static_cast<T*>(p.dx) + at[4];
     const T* const dh = p.dresidual_out ? static_cast<const T*>(p.dresidual_out) + at[2] : nullptr;
-    put_row<T, C, kWhole>(dx, live ? n : 0, t, [&](int c, int i) {
+    put_row<T, C, kWhole>(dx, live ? n : 0, t, edges, [&](int c, int i) {
       const auto w = weight_at(c, i);
       Packed<T> g{};
       if (dh) g = kWhole ? Packed<T>::load(dh + i) : load_shifted(dh, i, n, misplaced(dh));
@@ -171,7 +183,8 @@ template <class T, class W> int forward(const RmsNormCuda& given, void* stream) 
     const void* const data[] = {p.x, p.residual, p.y, p.residual_out};
     bool whole = ahead <= kMostAhead;
     for (int k = 0; k < 4; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-    return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead, whole), stream, p);
+    return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead, whole), stream, p,
+                  whole ? kForwardThreads<C, true> : kForwardThreads<C, false>);
   });
 }
 template <class T, class W> int backward(const RmsNormBackwardCuda& given, void* stream) {

@@ -11,10 +11,12 @@ using namespace row_team;
 using namespace softmax_short;
 
 constexpr int kChunks = 4;  // of a thread; of rows in f32 that kMostTeam threads do not hold so, twice as many
+template <class T, int C, bool kWhole> constexpr int kForwardThreads = C > 4 || (kWhole && kIsHalf<T>) ? kMostTeam : kWhole ? 1024 : 576;  // of a multiprocessor, whose registers they share
 
-template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) forward_kernel(const __grid_constant__ SoftmaxCuda p) {
+template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kForwardThreads<T, C, kWhole>, 1) forward_kernel(const __grid_constant__ SoftmaxCuda p) {
   constexpr int N = kChunk<T>;
   extern __shared__ uint4 slots[];
+  __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ float shared[2][64];
   const Team t(p.team);
   const int n = int(p.n);
@@ -33,36 +35,41 @@ template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kMostTe
     Held<T, C> held[1];
     ahead.take(held, n, t);
     if (first + step < rows) fetch(first + step);
-    V v[C][N], top = -kInf, sum = 0;
+    // f32 in its own words; halves, where registers allow, apart: exp is not made twice.
+    constexpr bool kApart = kIsHalf<T> && kWhole;
+    V v[kApart ? C : 1][N], top = -kInf, sum = 0;
+    const auto at_scale = [&](int c, int j) { return held[0].chunk[c][j] * scale; };
     each_chunk<T, C>(n, t, [&](int c, int i) {
-#pragma unroll
-      for (int j = 0; j < N; ++j) {
-        v[c][j] = kWhole || j < n - i ? held[0].chunk[c][j] * scale : V(-kInf);
-        top = greater(v[c][j], top);
-      }
+      each_lane<kWhole, N>(i, n, [&](int j) {
+        const V x = at_scale(c, j);
+        if constexpr (kApart) v[c][j] = x;
+        top = greater(x, top);
+      });
     });
+    const auto number = [&](int c, int j) {
+      if constexpr (kApart) return v[c][j];
+      else return at_scale(c, j);
+    };
     top = V::of(t.over(top.v, float(-kInf), shared[0], [](float a, float b) { return greater(V::of(a), V::of(b)).v; }));
     const Exp<T> exp(top);
-    each_chunk<T, C>(n, t, [&](int c, int) {
-#pragma unroll
-      for (int j = 0; j < N; ++j) {
-        const V e = exp(v[c][j]);
-        if (!p.log) v[c][j] = e;
+    each_chunk<T, C>(n, t, [&](int c, int i) {
+      each_lane<kWhole, N>(i, n, [&](int j) {
+        const V e = exp(number(c, j));
+        if (!p.log) {
+          if constexpr (kApart) v[c][j] = e;
+          if constexpr (!kIsHalf<T>) held[0].chunk[c].word[j] = __builtin_bit_cast(uint32_t, e.v);
+        }
         sum = sum + e;
-      }
+      });
     });
     sum = V::of(t.over(sum.v, 0.f, shared[1], [](float a, float b) { return a + b; }));
-    V first_factor = 0, second_factor = 1, log_sum = 0;
-    if (p.log) log_sum = exp.log_of(sum);
-    else if constexpr (kIsHalf<T>) first_factor = where(top == -kInf, p.safe ? where(is_nan(sum), sum, V(0)) : V(kNaN), V(1) / sum);
-    else softmax::factor(top, softmax::weight(top, exp.point), sum, p.safe, first_factor, second_factor);
+    const auto line = Line<T>::of(top, sum, p.log, p.safe);
     int64_t at[4];
     p.lines.offsets(live ? first + t.slot : first, at);
-    put_row<T, C, kWhole>(static_cast<T*>(p.out) + at[3], live ? n : 0, t, [&](int c, int) {
+    put_row<T, C, kWhole>(static_cast<T*>(p.out) + at[3], live ? n : 0, t, edges, [&](int c, int) {
       return Packed<T>::rounded([&](int j) {
-        if (p.log) return softmax::log_value(v[c][j], top, log_sum);
-        if constexpr (kIsHalf<T>) return v[c][j] * first_factor;
-        else return softmax::value(v[c][j], first_factor, second_factor);
+        if (kApart || p.log) return line.made(number(c, j), p.log);
+        return line.made(kIsHalf<T> ? exp(number(c, j)) : V(held[0].chunk[c][j]), false);
       });
     });
   }
@@ -71,6 +78,7 @@ template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kMostTe
 template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ SoftmaxCuda p) {
   constexpr int N = kChunk<T>;
   extern __shared__ uint4 slots[];
+  __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ float shared[2][64];
   const Team t(p.team);
   const int n = int(p.n);
@@ -99,7 +107,7 @@ template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kMostTe
     const V dot = V::of(t.over(sum.v, 0.f, shared[other], [](float a, float b) { return a + b; })), sign = p.sign;
     int64_t at[4];
     p.lines.offsets(live ? first + t.slot : first, at);
-    put_row<T, C, kWhole>(static_cast<T*>(p.out) + at[3], live ? n : 0, t, [&](int c, int) {
+    put_row<T, C, kWhole>(static_cast<T*>(p.out) + at[3], live ? n : 0, t, edges, [&](int c, int) {
       return Packed<T>::rounded([&](int j) {
         return slope_of<T>(p.log, held[0].chunk[c][j], held[1].chunk[c][j], dot, sign);
       });
@@ -116,7 +124,7 @@ template <class T, bool kBackward> int rows(const SoftmaxCuda& given, void* stre
     const size_t ahead = ahead_bytes(kBackward ? 2 : 1, C, shape.block);
     const bool whole = ahead <= kMostAhead && whole_chunks<T>(p.lines, 0, p.in, p.n) && whole_chunks<T>(p.lines, 1, p.second, p.n) && whole_chunks<T>(p.lines, 3, p.out, p.n);
     const auto kernel = kBackward ? (whole ? backward_kernel<T, C, true> : backward_kernel<T, C, false>) : whole ? forward_kernel<T, C, true> : forward_kernel<T, C, false>;
-    return launch(kernel, shape, p.lines.units, staging(ahead, whole), stream, p);
+    return launch(kernel, shape, p.lines.units, staging(ahead, whole), stream, p, kBackward || (whole && shape.block < 256) ? kMostTeam : whole ? kForwardThreads<T, C, true> : kForwardThreads<T, C, false>);
   });
 }
 template <bool kBackward> constexpr ByDType<SoftmaxLaunch> by_dtype_of() {
