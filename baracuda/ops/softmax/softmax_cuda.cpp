@@ -9,14 +9,27 @@ namespace {
 using device::Operand;
 using namespace softmax_detail;
 
-struct Scratch { void *max, *sum; };
+// Of an element, where registers serve: one dtype, not f64; else 8.
+int size(const SoftmaxDescriptor& d) { return out_dtype(d) == d.dtype ? int(byte_size(d.dtype)) : 8; }
+// Whether registers hold lines of the shape.
+bool held(const SoftmaxDescriptor& d, bool columns) {
+  return (columns ? softmax_cuda_blocks_of_column(extent_of(d)) : softmax_cuda_blocks_of_row(extent_of(d), size(d))) == 1;
+}
+int64_t columns_of(const SoftmaxDescriptor& d) { return d.shape.rank ? d.shape.product(axis_of(d) + 1, d.shape.rank) : 1; }
+uint64_t long_bytes(const SoftmaxDescriptor& d, bool backward) {
+  const int64_t n = extent_of(d), lines = n ? d.shape.numel() / n : 0, columns = columns_of(d);
+  uint64_t bytes = 0;
+  if (lines == 0 || size(d) == 8) return 0;
+  if (!held(d, false)) bytes = softmax_long_bytes(lines, n, 0, size(d), backward);
+  if (columns > 1 && !held(d, true)) bytes = std::max(bytes, softmax_long_bytes(lines, n, columns, size(d), backward));
+  return bytes;
+}
+struct Scratch { void *max, *sum, *chunks; uint64_t chunk_bytes; };
 Scratch carve(const SoftmaxDescriptor& d, bool backward, Carver& c) {
   const int64_t n = extent_of(d), count = n > kSumChunk ? sum_chunks(n) * (d.shape.numel() / n) : 0;
-  const uint64_t bytes = byte_size(computing(d));
-  return {c.take_bytes("maxima of chunks", backward ? 0 : count, bytes), c.take_bytes("sums of chunks", count, bytes)};
+  const uint64_t bytes = byte_size(computing(d)), more = long_bytes(d, backward);
+  return {c.take_bytes("maxima of chunks", backward ? 0 : count, bytes), c.take_bytes("sums of chunks", count, bytes), c.take_bytes("chunks of long lines", more, 1), more};
 }
-template <bool kBackward> void carve_row(const SoftmaxDescriptor& d, const void*, Carver& c) { (void)carve(d, kBackward, c); }
-
 // x, none, mask, y; or dy, y, mask, dx
 SoftmaxCuda problem_of(const SoftmaxDescriptor& d, const TensorView* const (&v)[4]) {
   SoftmaxCuda p{};
@@ -46,13 +59,9 @@ SoftmaxCuda problem_of(const SoftmaxDescriptor& d, const TensorView* const (&v)[
   p.columns = !dense_lines && dense_across && p.lines.extent[last] >= 8;
   return p;
 }
-// Rows of one dtype that a cluster of blocks holds in registers; those with a mask or steps go the way of all.
-int size(const SoftmaxDescriptor& d) { return out_dtype(d) == d.dtype ? int(byte_size(d.dtype)) : 8; }
+// Backward, columns that a cluster of blocks holds and one does not.
 std::string refuse_cluster(const SoftmaxDescriptor& d, const PlanPreference&) {
-  const int64_t n = extent_of(d);
-  const bool across = d.shape.rank && d.shape.product(axis_of(d) + 1, d.shape.rank) > 1;
-  if (size(d) < 8 && (softmax_cuda_blocks_of_row(n, size(d)) > 1 || (across && softmax_cuda_blocks_of_column(n) > 1))) return "";
-  return "for lines of one dtype that a cluster of blocks holds and one block does not";
+  return size(d) < 8 && columns_of(d) > 1 && softmax_cuda_blocks_of_column(extent_of(d)) > 1 ? "" : "for columns of one dtype that a cluster of blocks holds and one block does not";
 }
 // Neighbouring lines are neighbours, or one, in every tensor.
 bool even(const SoftmaxCuda& p) {
@@ -60,14 +69,20 @@ bool even(const SoftmaxCuda& p) {
   const auto near = [&](int k) { return p.lines.stride[k][last] == 1 || p.lines.stride[k][last] == 0; };
   return near(0) && (!p.second || near(1)) && p.lines.stride[3][last] == 1;
 }
-Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor& d, SoftmaxCuda p, bool backward, bool cluster, const Scratch& s) {
+Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor& d, SoftmaxCuda p, bool backward, const Scratch& s, bool cluster = false) {
   const auto launch = (backward ? softmax_cuda_kernels.backward : softmax_cuda_kernels.forward)[d.dtype][out_dtype(d)];
-  const int tuned = out_dtype(d) == d.dtype && d.dtype != DType::f64 ? int(byte_size(d.dtype)) : 0;
+  const int tuned = size(d) < 8 ? size(d) : 0;
   return device::queue(stream, name, [&] {
-    const int most = cluster ? 16 : 1;  // blocks of a line
-    const int of_column = tuned && p.columns && softmax_cuda_plain(p) && even(p) ? softmax_cuda_blocks_of_column(p.n) : 0;
-    if (of_column && of_column <= most) return (backward ? softmax_columns_cuda.backward : softmax_columns_cuda.forward)[d.dtype](p, stream.handle);
-    if (cluster && !p.columns && softmax_cuda_plain(p) && softmax_cuda_blocks_of_row(p.n, tuned) > 1) return (backward ? softmax_rows_cuda.backward : softmax_rows_cuda.forward)[d.dtype](p, stream.handle);
+    if (tuned && softmax_cuda_plain(p) && (!p.columns || even(p))) {
+      const bool fits = held(d, p.columns) || (cluster && p.columns);
+      const int64_t columns = p.columns ? p.lines.extent[p.lines.rank - 1] : 0;
+      if (fits && p.columns) return (backward ? softmax_columns_cuda.backward : softmax_columns_cuda.forward)[d.dtype](p, stream.handle);
+      const uint64_t bytes = fits ? 0 : softmax_long_bytes(p.lines.units, p.n, columns, tuned, backward);
+      if (bytes && bytes <= s.chunk_bytes) {
+        p.chunk_memory = s.chunks;
+        return (backward ? softmax_long_cuda.backward : softmax_long_cuda.forward)[d.dtype](p, stream.handle);
+      }
+    }
     if (softmax_cuda_whole(p, tuned)) return launch(p, stream.handle);
     p.max = s.max, p.sum = s.sum, p.stage = SoftmaxStage::chunks;
     int e = launch(p, stream.handle);
@@ -76,13 +91,13 @@ Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor&
     return e ? e : launch(p, stream.handle);
   });
 }
-template <bool kCluster> Status run_forward(const Launch<Softmax>& l) {
+Status run_forward(const Launch<Softmax>& l) {
   const TensorView none{};
   const auto& a = l.args;
   if (l.desc.shape.numel() == 0) return {};
   Carver c = l.carver();
   const SoftmaxCuda p = problem_of(l.desc, {&a.x, &none, &a.mask, &a.y});
-  return run(l.stream, kCluster ? "softmax.cuda.cluster" : "softmax.cuda.lines", l.desc, p, false, kCluster, carve(l.desc, false, c));
+  return run(l.stream, "softmax.cuda.lines", l.desc, p, false, carve(l.desc, false, c));
 }
 template <bool kCluster> Status run_backward(const Launch<SoftmaxBackward>& l) {
   const auto& a = l.args;
@@ -90,19 +105,16 @@ template <bool kCluster> Status run_backward(const Launch<SoftmaxBackward>& l) {
   Carver c = l.carver();
   SoftmaxCuda p = problem_of(l.desc, {&a.dy, &a.y, &a.mask, &a.dx});
   p.scale = 1;  // it is in sign
-  return run(l.stream, kCluster ? "softmax_backward.cuda.cluster" : "softmax_backward.cuda.lines", l.desc, p, true, kCluster, carve(l.desc, true, c));
+  return run(l.stream, kCluster ? "softmax_backward.cuda.cluster" : "softmax_backward.cuda.lines", l.desc, p, true, carve(l.desc, true, c), kCluster);
 }
-
 using Short = TypeList<f16, bf16, float>;
+template <bool kBackward> void carve_row(const SoftmaxDescriptor& d, const void*, Carver& c) { (void)carve(d, kBackward, c); }
 
 }  // namespace
 
 template <> std::span<const Kernel<Softmax>> cuda_kernels<Softmax>() {
-  static constexpr Kernel<Softmax> list[] = {
-      {.name = "softmax.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<Softmax>(Short{}, run_forward<true>),
-       .guarantee = guarantee, .refuse = refuse_cluster, .carve = carve_row<false>},
-      {.name = "softmax.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<Softmax>(Floating{}, run_forward<false>),
-       .guarantee = guarantee, .carve = carve_row<false>}};
+  static constexpr Kernel<Softmax> list[] = {{.name = "softmax.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80,
+                                              .launch = launch_all<Softmax>(Floating{}, run_forward), .guarantee = guarantee, .carve = carve_row<false>}};
   return list;
 }
 template <> std::span<const Kernel<SoftmaxBackward>> cuda_kernels<SoftmaxBackward>() {

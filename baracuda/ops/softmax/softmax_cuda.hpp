@@ -13,6 +13,7 @@ struct SoftmaxCuda {
   void* out;
   int64_t step[4], n;      // along the axis
   void *max, *sum;         // [lines][chunks] of the computing type, for the stages chunks and finish
+  void* chunk_memory;      // for softmax_long_cuda
   double scale, sign;      // sign: of dx, with scale
   bool negate, log, safe, columns;
   SoftmaxStage stage;
@@ -33,7 +34,8 @@ bool softmax_cuda_whole(const SoftmaxCuda& p, int size);
 
 // Rows that a team of threads holds in registers, of one dtype.
 struct SoftmaxRowsCuda { ByDType<SoftmaxLaunch> forward, backward; };
-extern const SoftmaxRowsCuda softmax_rows_cuda, softmax_columns_cuda;
+extern const SoftmaxRowsCuda softmax_rows_cuda, softmax_columns_cuda, softmax_long_cuda;  // long: of any length
+uint64_t softmax_long_bytes(int64_t lines, int64_t n, int64_t columns, int size, bool backward);  // columns: lines side by side, 0 for rows
 int softmax_cuda_blocks_of_column(int64_t n);         // likewise, down columns of one dtype in steps of 1 from line to line
 int softmax_cuda_blocks_of_row(int64_t n, int size);  // 0: registers do not hold them; more than 1: a cluster does
 
