@@ -45,14 +45,14 @@ def filter_case(rows, n, cuts):
         k, p = cuts.get("top_k", n), cuts.get("top_p", 1.0)
 
         def kept(x):
-            values, order = x.topk(k) if p == 1 else x.sort(-1, descending=True, stable=True)
+            values, order = x.topk(k) if p == 1 else x.sort(dim=-1, descending=True, stable=True)
             if p < 1:
                 values = values[:, :k]
                 sums = values.cumsum(-1)
                 values = values.masked_fill(sums - values >= p * sums[:, -1:], 0)
             return torch.zeros_like(x).scatter_(-1, order[:, :k], values / values.sum(-1, keepdim=True))
         wide = x.double()
-        values, order = wide.sort(-1, descending=True, stable=True)
+        values, order = wide.sort(dim=-1, descending=True, stable=True)
         values[:, k:] = 0
         if p < 1:
             sums = values.cumsum(-1)
