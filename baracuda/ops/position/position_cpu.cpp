@@ -1,7 +1,7 @@
 // Rope: y_a = x_a c - x_b s, y_b = x_b c + x_a s. Reads x, writes y; the floor is memory bandwidth. The sines of 64 positions
 // stay in the second-level cache while all heads that stand there are turned; with a single row at each position they are made
 // beside it, so that it comes from memory meanwhile.
-#include "baracuda/math/twice.hpp"
+#include "baracuda/math/bf16_instruction.hpp"
 #include "baracuda/ops/position/position_cpu.hpp"
 #include "baracuda/ops/position/position_math.hpp"
 
@@ -160,8 +160,8 @@ template <bool kMade, class T> void half_split_rows(const RopeRows& p) {
     auto twice = [&](int64_t i) __attribute__((always_inline)) {
       const auto a = product<Pack<A, N>>({load<N>(x + i), load<N>(x + half + i)}, turns.template at<N>(i));
       const auto b = product<Pack<A, N>>({load<N>(x + i + N), load<N>(x + half + i + N)}, turns.template at<N>(i + N));
-      store_twice<T, N>(y + i, a.cosine, b.cosine, past);
-      store_twice<T, N>(y + half + i, a.sine, b.sine, past);
+      store_twice_rounded<T, N>(y + i, a.cosine, b.cosine, past);
+      store_twice_rounded<T, N>(y + half + i, a.sine, b.sine, past);
     };
     auto turn = [&](int64_t i, auto c, auto s, int count) __attribute__((always_inline)) {
       constexpr int W = decltype(c)::kWidth;
@@ -195,7 +195,7 @@ template <bool kMade, class T> void interleaved_rows(const RopeRows& p) {
       constexpr int W = decltype(width)::value;
       const auto [a, b] = load_apart<W>(x + 2 * i);
       const auto t = product<Pack<Acc<T>, W>>({a, b}, turns.template at<W>(i));
-      store_by_turns<T, W>(y + 2 * i, t.cosine, t.sine, past);
+      store_by_turns_rounded<T, W>(y + 2 * i, t.cosine, t.sine, past);
     };
     int64_t i = 0;
     if constexpr (N > 1)

@@ -39,6 +39,6 @@ struct PositionKernels {
   ByDType<void (*)(const RopeTable&)> table;  // by the dtype of x
   ByDType<void (*)(const RopeRows&)> half_split, interleaved;
 };
-BARACUDA_ISA_TABLE(PositionKernels, position_kernels)
+BARACUDA_ISA_TABLE_BF16(PositionKernels, position_kernels)
 
 }  // namespace baracuda

@@ -229,12 +229,12 @@ TEST(Rope, SameBitsOnEveryInstructionSet) {
   if (on_cuda()) GTEST_SKIP() << "instruction sets are the CPU's";
   const Isa best = isa();
   for (DType t : kDTypesHere)
-    for (RopePairing pairing : {RopePairing::half_split, RopePairing::interleaved}) {
-      std::vector<uint8_t> first;
-      for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    for (RopePairing pairing : {RopePairing::half_split, RopePairing::interleaved}) for (int64_t rotary : {42, 140}) for (double size : {1.0, 1e-5, 3e-39}) {
+      std::vector<uint8_t> first;  // of subnormal halves, too
+      for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16}) {
         limit_isa(set);
-        const RopeDescriptor d{.dtype = t, .shape = {1, 2, 70, 46}, .pairing = pairing, .rotary_dim = 42};
-        const Tensor x = Tensor::normal(t, d.shape, 1);
+        const RopeDescriptor d{.dtype = t, .shape = {1, 2, 70, 150}, .pairing = pairing, .rotary_dim = rotary};
+        const Tensor x = Tensor::normal(t, d.shape, 1, 0, size);
         Tensor y(t, d.shape);
         // A plan of its own for each set: plans are kept, with the table that the set of their making computed.
         ASSERT_OK(run_plan<Rope>(d, {x, {}, y, 100}, {.max_workspace = uint64_t(1) << (40 + int(set))}));

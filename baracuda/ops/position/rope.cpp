@@ -83,7 +83,7 @@ PlanState make_rope_state(const RopeDescriptor& d) {
   }
   auto lines = [](int64_t bytes) { return size_t(bytes + 63) / 64; };
   s->digits.resize(lines(kRopeDigits * 2 * half * int64_t(sizeof(double)))), s->rounded.resize(lines(16 * 2 * half * int64_t(sizeof(float))));
-  BARACUDA_ISA_PICK(position_kernels).fill_digits(s->view());
+  BARACUDA_ISA_PICK_BF16(position_kernels).fill_digits(s->view());
   return s;
 }
 
@@ -117,7 +117,7 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
   if (d.shape.numel() == 0) return {};
   const int64_t batches = d.shape[0], heads = d.shape[1], length = d.shape[2], n = d.shape[3], half = rotary_dim(d) / 2;
   const RopeFrequencies frequencies = position_detail::frequencies(l.state);
-  const PositionKernels& kernels = BARACUDA_ISA_PICK(position_kernels);
+  const PositionKernels& kernels = BARACUDA_ISA_PICK_BF16(position_kernels);
   const auto rotate = (d.pairing == RopePairing::interleaved ? kernels.interleaved : kernels.half_split)[d.dtype];
   Carver c = l.carver();
   const Scratch scratch = carve_scratch(d, c);
