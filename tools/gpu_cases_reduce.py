@@ -48,8 +48,9 @@ def backward(kind, shape, axis):
     return make
 
 
-for _shape, _axis in (((8192, 8192), 1), ((8192, 8192), 0), ((1 << 20, 64), 1), ((256, 262144), 1), ((1, 1 << 26), 1), ((64, 512, 2048), 1), ((8191, 8193), 1)):
+for _shape, _axis in (((8192, 8192), 1), ((8192, 8192), 0), ((1 << 20, 64), 1), ((256, 262144), 1), ((1, 1 << 26), 1), ((64, 512, 2048), 1), ((8191, 8193), 1), ((8191, 8193), 0),
+                      ((512, 512), 1), ((512, 512), 0), ((1, 1 << 18), 1)):
     _label = f"{'x'.join(map(str, _shape))} axis {_axis}"
     for _kind in KINDS:
-        case("reduce", f"{_kind} {_label}", (torch.float32, torch.bfloat16))(forward(_kind, _shape, _axis))
-        case("reduce", f"{_kind}_backward {_label}", (torch.float32, torch.bfloat16))(backward(_kind, _shape, _axis))
+        case("reduce", f"{_kind} {_label}", (torch.float32, torch.bfloat16, torch.float16))(forward(_kind, _shape, _axis))
+        case("reduce", f"{_kind}_backward {_label}", (torch.float32, torch.bfloat16, torch.float16))(backward(_kind, _shape, _axis))

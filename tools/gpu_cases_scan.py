@@ -4,7 +4,7 @@ from gpu_cases import case, normal
 
 KINDS = {"cumsum": lambda x, a: x.cumsum(a), "cumprod": lambda x, a: x.cumprod(a), "cummax": lambda x, a: x.cummax(a)[0], "cummin": lambda x, a: x.cummin(a)[0],
          "logcumsumexp": lambda x, a: x.logcumsumexp(a)}
-TOLERANCE = {torch.bfloat16: 2.0 ** -7, torch.float32: 1e-5}
+TOLERANCE = {torch.bfloat16: 2.0 ** -7, torch.float16: 2.0 ** -10, torch.float32: 1e-5}
 
 
 def data(kind, shape, dtype):
@@ -58,11 +58,12 @@ def backward(kind, shape, axis):
     return make
 
 
-for _shape, _axis in (((8192, 8192), 1), ((8192, 8192), 0), ((1 << 20, 64), 1), ((256, 262144), 1), ((1, 1 << 26), 1), ((64, 512, 2048), 1), ((8191, 8193), 1)):
+for _shape, _axis in (((8192, 8192), 1), ((8192, 8192), 0), ((1 << 20, 64), 1), ((256, 262144), 1), ((1, 1 << 26), 1), ((64, 512, 2048), 1), ((8191, 8193), 1), ((8191, 8193), 0),
+                      ((512, 512), 1), ((512, 512), 0), ((1, 1 << 18), 1)):
     _label = f"{'x'.join(map(str, _shape))} axis {_axis}"
     for _kind in KINDS:
-        case("scan", f"{_kind} {_label}", (torch.float32, torch.bfloat16))(forward(_kind, _shape, _axis))
-        case("scan", f"{_kind}_backward {_label}", (torch.float32, torch.bfloat16))(backward(_kind, _shape, _axis))
+        case("scan", f"{_kind} {_label}", (torch.float32, torch.bfloat16, torch.float16))(forward(_kind, _shape, _axis))
+        case("scan", f"{_kind}_backward {_label}", (torch.float32, torch.bfloat16, torch.float16))(backward(_kind, _shape, _axis))
 
 
 def recurrence(shape, axis, gradient):

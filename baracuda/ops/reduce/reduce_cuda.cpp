@@ -33,19 +33,27 @@ ReduceCuda reduce_cuda_problem(ReduceLoop loop, const Shape& shape, unsigned mas
     for (int k = 0; k < 3; ++k) at[k + 1].strides.push_back(over_shape(shape, mask, *others[k])[axis]);
   }
   p.columns = walk.mode == ReduceWalk::Mode::columns;
-  const bool whole = !is_floating(x.dtype) || loop == ReduceLoop::nonzero;
-  const int lanes = reduce_cuda_lanes(size, whole);
-  p.kept = device::walk<4>(kept, at, -1, 1);
-  p.row = device::walk<1>(reduced, row, -1, p.columns ? 1 : lanes);
-  bool vector = !p.columns && p.row.lanes == lanes && lanes > 1 && !p.row.spread[0];
-  for (int a = 0; a < p.kept.rank; ++a) vector = vector && (p.kept.extent[a] == 1 || p.kept.stride[0][a] % lanes == 0);
-  if (p.row.lanes > 1 && !vector) p.row = device::walk<1>(reduced, row, -1, 1);
-  p.vector = vector;
+  const bool with_sign = x.dtype == DType::i8 || x.dtype == DType::i16 || x.dtype == DType::i32;
+  p.sign = p.floating || (with_sign && loop != ReduceLoop::nonzero) ? uint64_t(1) << (8 * size - 1) : 0;
+  p.flip = x.dtype == DType::u64 ? uint64_t(1) << 63 : 0, p.is_bool = x.dtype == DType::boolean;
+  p.kept = device::walk<4>(kept, at, -1, 1), p.row = device::walk<1>(reduced, row, -1, 1);
+  // Lines of 16 bytes: along rows as far as the innermost axis goes, or across columns.
+  const int line = 16 / size, inner = p.row.rank - 1, last = p.kept.rank - 1;
+  const auto whole = [&](const int64_t* stride, const int64_t* extent, int rank) {
+    bool all = reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
+    for (int a = 0; a < rank; ++a) all = all && (extent[a] == 1 || stride[a] % line == 0);
+    return all;
+  };
+  const bool whole_row = p.row.extent[inner] % line == 0 && whole(p.row.stride[0], p.row.extent, inner);
+  p.whole_lines = whole_row && whole(p.kept.stride[0], p.kept.extent, p.kept.rank);
+  p.dense = !p.columns && (walk.n == 1 || p.row.stride[0][inner] == 1) && (p.row.rank == 1 || p.whole_lines);
+  p.lines = p.columns && p.row.rank == 1 && p.kept.stride[0][last] == 1 && p.kept.extent[last] % line == 0 && whole(p.kept.stride[0], p.kept.extent, last) &&
+            whole(p.row.stride[0], p.row.extent, p.row.rank);
+  p.walked = p.row.rank > 1;
   return p;
 }
 int reduce_cuda_run(const ReduceCuda& p, void* stream) {
-  const int e = reduce_cuda_loop(p.loop, p.dtype)(p, stream);
-  return !e && reduce_cuda_parts(p) ? reduce_cuda_join(p, stream) : e;
+  return reduce_cuda_loop(p.loop, p.dtype)(p, stream);
 }
 ReducePart* reduce_cuda_carve(ReduceLoop, const Shape& shape, unsigned mask, Carver& c) {
   const int64_t rows = row_count(shape, mask), chunks = rows ? sum_chunks(row_length(shape, mask)) : 0;
@@ -60,55 +68,37 @@ PrecisionGuarantee guarantee(const ReduceDescriptor& d) {
   g.same_on_cpu_and_cuda = loop != ReduceLoop::exps && loop != ReduceLoop::powers;
   return g;
 }
+PrecisionGuarantee exact(const auto& d) { return {.math_precision = d.dtype, .accumulator = d.dtype, .batch_invariant = true, .same_on_cpu_and_cuda = true}; }
+// The loop over x into y and `second`; set(p) says what becomes of the states.
+template <class Op, class Set> Status run_loop(const Launch<Op>& l, std::string_view name, ReduceLoop loop, const Shape& shape, unsigned mask, const TensorView& y, const TensorView& second, Set set) {
+  if (row_count(shape, mask) == 0) return {};
+  const Strides y_strides = over_shape(shape, mask, y), second_strides = over_shape(shape, mask, second);
+  const ReduceWalk walk(shape, mask, l.args.x.strides, {&y_strides, &second_strides, &second_strides});
+  const TensorView none{};
+  ReduceCuda p = reduce_cuda_problem(loop, shape, mask, l.args.x, walk, {&y, &second, &none});
+  p.y = y.data, p.second = second.data;
+  set(p);
+  Carver c = l.carver();
+  p.parts = reduce_cuda_carve(loop, shape, mask, c);
+  return device::queue(l.stream, name, [&] { return walk.n == 0 ? reduce_cuda_fill(p, empty_state(loop, p.dtype), l.stream.handle) : reduce_cuda_run(p, l.stream.handle); });
+}
 void carve(const ReduceDescriptor& d, const void*, Carver& c) { reduce_cuda_carve(loop_of(plain_kind(d)), d.shape, mask_of(d), c); }
 Status run(const Launch<Reduce>& l) {
   const ReduceDescriptor& d = l.desc;
-  const auto& a = l.args;
-  const unsigned mask = mask_of(d);
-  if (row_count(d.shape, mask) == 0) return {};
-  const Strides y = over_shape(d.shape, mask, a.y), mean = over_shape(d.shape, mask, a.mean);
-  const ReduceWalk walk(d.shape, mask, a.x.strides, {&y, &mean, &mean});
-  const ReduceLoop loop = loop_of(plain_kind(d));
-  const TensorView none{};
-  ReduceCuda p = reduce_cuda_problem(loop, d.shape, mask, a.x, walk, {&a.y, &a.mean, &none});
-  p.kind = plain_kind(d), p.result = ReduceResult::value, p.correction = d.correction, p.power = d.p;
-  p.y = a.y.data, p.y_dtype = y_dtype(d), p.y_size = int(byte_size(p.y_dtype)), p.second = a.mean.data;
-  p.counts = d.kind == ReduceKind::any || d.kind == ReduceKind::all || d.kind == ReduceKind::count_nonzero;
-  Carver c = l.carver();
-  p.parts = reduce_cuda_carve(loop, d.shape, mask, c);
-  return device::queue(l.stream, "reduce.cuda.tree", [&] { return walk.n == 0 ? reduce_cuda_fill(p, empty_state(loop, d.dtype), l.stream.handle) : reduce_cuda_run(p, l.stream.handle); });
+  return run_loop(l, "reduce.cuda.tree", loop_of(plain_kind(d)), d.shape, mask_of(d), l.args.y, l.args.mean, [&](ReduceCuda& p) {
+    p.kind = plain_kind(d), p.result = ReduceResult::value, p.correction = d.correction, p.power = d.p;
+    p.y_dtype = y_dtype(d), p.y_size = int(byte_size(p.y_dtype));
+    p.counts = d.kind == ReduceKind::any || d.kind == ReduceKind::all || d.kind == ReduceKind::count_nonzero;
+  });
 }
-
-PrecisionGuarantee exact(const auto& d) { return {.math_precision = d.dtype, .accumulator = d.dtype, .batch_invariant = true, .same_on_cpu_and_cuda = true}; }
 void carve_arg(const ArgReduceDescriptor& d, const void*, Carver& c) { reduce_cuda_carve(loop_of(d), d.shape, mask_of(d), c); }
 Status run_arg(const Launch<ArgReduce>& l) {
-  const ArgReduceDescriptor& d = l.desc;
-  const auto& a = l.args;
-  const unsigned mask = mask_of(d);
-  if (row_count(d.shape, mask) == 0) return {};
-  const Strides indices = over_shape(d.shape, mask, a.indices), values = over_shape(d.shape, mask, a.values);
-  const ReduceWalk walk(d.shape, mask, a.x.strides, {&indices, &values, &values});
-  const TensorView none{};
-  ReduceCuda p = reduce_cuda_problem(loop_of(d), d.shape, mask, a.x, walk, {&a.indices, &a.values, &none});
-  p.result = ReduceResult::index, p.y = a.indices.data, p.second = a.values.data;
-  Carver c = l.carver();
-  p.parts = reduce_cuda_carve(p.loop, d.shape, mask, c);
-  return device::queue(l.stream, "arg_reduce.cuda.tree", [&] { return reduce_cuda_run(p, l.stream.handle); });
+  return run_loop(l, "arg_reduce.cuda.tree", loop_of(l.desc), l.desc.shape, mask_of(l.desc), l.args.indices, l.args.values, [](ReduceCuda& p) { p.result = ReduceResult::index; });
 }
 void carve_both(const AminmaxDescriptor& d, const void*, Carver& c) { reduce_cuda_carve(ReduceLoop::minmax, d.shape, mask_of(one_of(d)), c); }
 Status run_both(const Launch<Aminmax>& l) {
   const ReduceDescriptor d = one_of(l.desc);
-  const auto& a = l.args;
-  const unsigned mask = mask_of(d);
-  if (row_count(d.shape, mask) == 0) return {};
-  const Strides min = over_shape(d.shape, mask, a.min), max = over_shape(d.shape, mask, a.max);
-  const ReduceWalk walk(d.shape, mask, a.x.strides, {&min, &max, &max});
-  const TensorView none{};
-  ReduceCuda p = reduce_cuda_problem(ReduceLoop::minmax, d.shape, mask, a.x, walk, {&a.min, &a.max, &none});
-  p.result = ReduceResult::both, p.y = a.min.data, p.second = a.max.data;
-  Carver c = l.carver();
-  p.parts = reduce_cuda_carve(p.loop, d.shape, mask, c);
-  return device::queue(l.stream, "aminmax.cuda.tree", [&] { return reduce_cuda_run(p, l.stream.handle); });
+  return run_loop(l, "aminmax.cuda.tree", ReduceLoop::minmax, d.shape, mask_of(d), l.args.min, l.args.max, [](ReduceCuda& p) { p.result = ReduceResult::both; });
 }
 
 }  // namespace

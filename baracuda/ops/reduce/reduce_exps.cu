@@ -1,5 +1,6 @@
-// Sums of exponentials and of powers of floats. exps: blocks of 256 elements against the largest so far of their chunk, one exponential an
-// element; powers: the largest of a chunk first, then one power in f64 an element.
+// Sums of exponentials and of powers of floats. exps: against a number of each lane that is at most 30 below its largest: the largest of the chunk's first 64 elements,
+// until one is farther above; one exponential an element, short for halves. powers: the largest of a chunk first, then one power in f64 an element.
+#include "baracuda/math/brief.hpp"
 #include "baracuda/ops/reduce/reduce_engine.cuh"
 
 namespace baracuda {
@@ -11,40 +12,54 @@ template <class T> struct ExpLoop {
   using E = T;
   using A = Acc<T>;
   using V = Pack<A, 1>;
-  static constexpr bool kIndex = false;
-  static constexpr int kLanes = reduce_cuda_lanes(sizeof(T), false), kRounds = 4;
-  template <class Tile> __device__ static ReduceState chunk(const Tile& t) {
-    constexpr int L = Tile::kLanes;
-    A s[L];
-#pragma unroll
-    for (int k = 0; k < L; ++k) s[k] = 0;
-    V top = -kInf;
-    int nan = 0;
-    // Chunks of a block differ in length; all threads fold as often.
-    for (int b = 0; b < kSumChunk; b += Tile::kBlock) {
-      if (!__syncthreads_or(b < t.m)) break;
-      E v[Tile::kRounds][L];
-      t.load(b, v);
-      V most = top;
-      t.each(b, [&](int r, int k, int) {
-        const V x = value(v[r][k]);
-        most = larger(x, most), nan |= is_nan(x);
-      });
-      const V next = V::of(t.fold_one(most.v, [](A a, A c) { return larger(V::of(a), V::of(c)).v; })), base = base_of(next);
-      if (b && b < t.m) {
-        const V factor = exp_up(top - base) * V(kDown<V>);
-#pragma unroll
-        for (int k = 0; k < L; ++k) s[k] = s[k] * factor.v;
-      }
-      top = next;
-      t.each(b, [&](int r, int k, int) { s[k] = s[k] + exp_up(value(v[r][k]) - base).v; });
-    }
-    const A sum = t.fold(s, [](A a, A c) { return a + c; });
-    nan = t.fold_one(nan, [](int a, int c) { return a | c; });
-    ReduceState out;
-    out.a = (double(top.v) == kInf ? nan != 0 : sum != sum) ? kNaN : double(top.v), out.b = double(sum) * kDown<V>;
-    return out;
+  static constexpr ReduceLoop kLoop = ReduceLoop::exps;
+  static constexpr bool kIndex = false, kHead = true, kChecks = true, kPasses = false, kTidyEach = false, kRows = true, kColumns = true, kWide = true;
+  static constexpr int kUnroll = 4, kResident = 2, kShortResident = 4;
+  static constexpr double kRoom = 30, kNoHead = -kInf;
+  static __device__ A head(E e) {
+    const V x = value(e);
+    return where(x < V(kInf), x, V(-kInf)).v;
   }
+  static __device__ A heads(A a, A b) { return larger(V::of(a), V::of(b)).v; }
+  static __device__ double origin(A largest, int) { return double(largest); }
+  static __device__ A above(V d) {  // exp(d) for d <= kRoom, times 2^kUp
+    if constexpr (kIsHalf<T>) return falling_power_of_two(fma(Brief<1>::of(d.v), Brief<1>(kLog2E), Brief<1>(24))).v;
+    else return exp_up(d).v;
+  }
+  struct State {
+    A sum, base, limit;  // limit: base + kRoom; -inf: no element yet; inf, NaN: there was one
+    static __device__ State chosen(bool yes, const State& a, const State& b) { return {yes ? a.sum : b.sum, yes ? a.base : b.base, yes ? a.limit : b.limit}; }
+  };
+  // Rare, and so not inlined: an element above the limit; states of two bases.
+  static __device__ __noinline__ State risen(State l, A x) {
+    if (x <= l.limit || l.limit != l.limit) return l;
+    if (!(abs(V::of(x)).v < kInf)) return {l.sum, l.base, x};
+    return {l.limit == -kInf ? 0 : l.sum * above(V::of(l.base - x)) * A(kDown<V>), x, x + A(kRoom)};
+  }
+  static __device__ __noinline__ State joined(State a, State b) {
+    if (a.limit == -kInf) return b;
+    if (b.limit == -kInf) return a;
+    const A base = larger(V::of(a.base), V::of(b.base)).v;
+    return {a.sum * above(V::of(a.base - base)) * A(kDown<V>) + b.sum * above(V::of(b.base - base)) * A(kDown<V>), base, max_nan(V::of(a.limit), V::of(b.limit)).v};
+  }
+  template <int N> struct Lanes {
+    using Lane = State;
+    Lane lane[N];
+    __device__ void begin(const ReduceCuda&, double first) {
+      const bool finite = abs(V::of(A(first))).v < kInf;
+#pragma unroll
+      for (int k = 0; k < N; ++k) lane[k] = {0, finite ? A(first) : A(0), finite ? A(first) + A(kRoom) : A(-kInf)};
+    }
+    __device__ bool over(int k, E e) const { return !(value(e).v <= lane[k].limit); }
+    __device__ void rise(int k, E e) { lane[k] = risen(lane[k], value(e).v); }
+    __device__ void step(int k, E e, int) { lane[k].sum = lane[k].sum + above(value(e) - V::of(lane[k].base)); }
+    __device__ void tidy() {}
+    __device__ void settle() {}
+    static __device__ Lane join(const Lane& a, const Lane& b) { return a.limit == b.limit ? Lane{a.sum + b.sum, a.base, a.limit} : joined(a, b); }
+    template <class S, class At> static __device__ void finish(const ReduceCuda&, const S& all, int, double, At, ReduceState& out) {
+      out.a = all.limit - all.limit == 0 ? double(all.base) : double(all.limit), out.b = double(all.sum) * kDown<V>;
+    }
+  };
 };
 __device__ __noinline__ double power_of(double x, double best, double power) {
   using V = Pack<double, 1>;
@@ -52,34 +67,36 @@ __device__ __noinline__ double power_of(double x, double best, double power) {
 }
 template <class T> struct PowerLoop {
   using E = T;
-  using V = Pack<double, 1>;
-  static constexpr bool kIndex = false;
-  static constexpr int kLanes = reduce_cuda_lanes(sizeof(T), false), kRounds = 1;
-  template <class Tile> __device__ static ReduceState chunk(const Tile& t) {
-    constexpr int L = Tile::kLanes;
-    const bool most = t.p.power > 0;
-    const auto take = [=](double a, double c) { return a != a || (c == c && (most ? a > c : a < c)) ? a : c; };  // NaN wins
-    double best = most ? -1 : double(kInf);
-    for (int b = 0; b < t.m; b += Tile::kBlock) {
-      E v[Tile::kRounds][L];
-      t.load(b, v);
-      t.each(b, [&](int r, int k, int) { best = take(best, abs(V::of(double(value(v[r][k]).v))).v); });
-    }
-    best = t.fold_one(best, take);
-    const bool plain = best > 0 && best < kInf;
-    double s[L];
+  using A = double;
+  static constexpr ReduceLoop kLoop = ReduceLoop::powers;
+  static constexpr bool kIndex = false, kHead = false, kChecks = false, kPasses = true, kTidyEach = false, kRows = false, kColumns = false;
+  template <int N> struct Lanes {
+    struct Lane { double s; };
+    Lane lane[N];
+    double best_one, power;
+    __device__ void begin(const ReduceCuda& p, double) {
+      power = p.power;
 #pragma unroll
-    for (int k = 0; k < L; ++k) s[k] = -0.0;
-    for (int b = 0; plain && b < t.m; b += Tile::kBlock) {
-      E v[Tile::kRounds][L];
-      t.load(b, v);
-      t.each(b, [&](int r, int k, int) { s[k] = s[k] + power_of(double(value(v[r][k]).v), best, t.p.power); });
+      for (int k = 0; k < N; ++k) lane[k].s = -0.0;
     }
-    const double sum = t.fold(s, [](double a, double c) { return a + c; });
-    ReduceState out;
-    out.a = best, out.b = plain ? sum : 1;
-    return out;
-  }
+    static __device__ bool plain(double best) { return best > 0 && best < kInf; }
+    template <class Each, class Fold> __device__ double best(Each each, Fold fold) {
+      const bool most = power > 0;
+      const auto take = [=](double a, double c) { return a != a || (c == c && (most ? a > c : a < c)) ? a : c; };  // NaN wins
+      best_one = most ? -1 : double(kInf);
+      each([&](E e) { best_one = take(best_one, abs(Pack<double, 1>::of(double(value(e).v))).v); });
+      return best_one = fold(best_one, take);
+    }
+    __device__ void step(int k, E e, int) {
+      if (plain(best_one)) lane[k].s = lane[k].s + power_of(double(value(e).v), best_one, power);
+    }
+    __device__ void tidy() {}
+    __device__ void settle() {}
+    static __device__ Lane join(const Lane& a, const Lane& b) { return {a.s + b.s}; }
+    template <class S, class At> static __device__ void finish(const ReduceCuda&, const S& all, int, double best, At, ReduceState& out) {
+      out.a = best, out.b = plain(best) ? all.s : 1;
+    }
+  };
 };
 template <template <class> class L> constexpr ByDType<ReduceLaunch> loops() {
   return device::floating<ReduceLaunch>(launch_loop<L<f16>>, launch_loop<L<bf16>>, launch_loop<L<float>>, launch_loop<L<double>>);

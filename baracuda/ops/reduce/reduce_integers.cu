@@ -1,122 +1,94 @@
-// Integers, bool, and the count of elements that are not zero in any dtype. Every order gives the same bits.
+// Integers, bool, and the count of elements that are not zero in any dtype, by the bytes of an element. Every order gives the same bits.
 #include "baracuda/ops/reduce/reduce_engine.cuh"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
-using namespace reduce_kinds;
 
-template <class T, class K> struct SumLoop {
-  using E = StoredOf<T>;
-  static constexpr bool kIndex = false;
-  static constexpr int kLanes = reduce_cuda_lanes(sizeof(E), true), kRounds = 2;
-  template <class Tile> __device__ static ReduceState chunk(const Tile& t) {
-    constexpr int L = Tile::kLanes;
-    constexpr bool times = std::is_same_v<K, Multiplied<T>>;
-    uint64_t s = K::kStart;
-    for (int b = 0; b < t.m; b += Tile::kBlock) {
-      E v[Tile::kRounds][L];
-      t.load(b, v);
-      t.each(b, [&](int r, int k, int) { s = K::step(s, v[r][k]); });
+enum class Whole { sum, product, count, max, min, both, argmax, argmin };
+// B: an unsigned integer of as many bytes.
+template <class B, Whole kind> struct WholeLoop {
+  using E = B;
+  using A = int64_t;
+  static constexpr ReduceLoop kLoop = kind == Whole::sum       ? ReduceLoop::sum
+                                      : kind == Whole::product ? ReduceLoop::product
+                                      : kind == Whole::max     ? ReduceLoop::max
+                                      : kind == Whole::min     ? ReduceLoop::min
+                                      : kind == Whole::both    ? ReduceLoop::minmax
+                                      : kind == Whole::argmax  ? ReduceLoop::argmax
+                                      : kind == Whole::argmin  ? ReduceLoop::argmin
+                                                               : ReduceLoop::nonzero;
+  static constexpr bool kArg = kind == Whole::argmax || kind == Whole::argmin, kBoth = kind == Whole::both;
+  static constexpr bool kIndex = kArg, kHead = false, kChecks = false, kPasses = false, kTidyEach = false, kRows = true, kColumns = false;
+  static constexpr int kUnroll = sizeof(B) < 4 ? 2 : 4, kResident = 3, kShortResident = 4;
+  static constexpr int64_t kMost = int64_t(~uint64_t(0) >> 1), kLeast = ~kMost;
+  // As integers that compare as i64 do; made() undoes it.
+  static __device__ int64_t made(int64_t v, const ReduceCuda& p) { return int64_t(uint64_t(v) ^ p.flip); }
+  struct State {
+    int64_t v;
+    static __device__ State chosen(bool yes, State a, State b) { return {yes ? a.v : b.v}; }
+  };
+  struct Pair {
+    int64_t v, other;  // the largest and the smallest; the extremum and where it is
+    static __device__ Pair chosen(bool yes, const Pair& a, const Pair& b) { return {yes ? a.v : b.v, yes ? a.other : b.other}; }
+  };
+  template <int N> struct Lanes {
+    using Lane = std::conditional_t<kArg || kBoth, Pair, State>;
+    Lane lane[1];
+    uint64_t sign, flip;
+    bool is_bool;
+    __device__ void begin(const ReduceCuda& p, double) {
+      sign = p.sign, flip = p.flip, is_bool = p.is_bool;
+      if constexpr (kBoth) lane[0] = {kLeast, kMost};
+      else if constexpr (kArg) lane[0] = {kind == Whole::argmax ? kLeast : kMost, kSumChunk};
+      else lane[0] = {kind == Whole::product ? 1 : kind == Whole::max ? kLeast : kind == Whole::min ? kMost : 0};
     }
-    uint64_t lane[L];
-#pragma unroll
-    for (int k = 0; k < L; ++k) lane[k] = k ? uint64_t(K::kStart) : s;
-    ReduceState out;
-    out.i = int64_t(t.fold(lane, [](uint64_t a, uint64_t c) { return times ? a * c : a + c; })), out.at = 0;
-    return out;
-  }
-};
-template <class T, class K> struct BestLoop {
-  using E = StoredOf<T>;
-  using Wide = std::conditional_t<std::is_signed_v<E>, int64_t, uint64_t>;
-  static constexpr bool kIndex = false;
-  static constexpr int kLanes = reduce_cuda_lanes(sizeof(E), true), kRounds = 2;
-  template <class Tile> __device__ static ReduceState chunk(const Tile& t) {
-    constexpr int L = Tile::kLanes;
-    E s = K::kStart;
-    for (int b = 0; b < t.m; b += Tile::kBlock) {
-      E v[Tile::kRounds][L];
-      t.load(b, v);
-      t.each(b, [&](int r, int k, int) { s = K::step(s, v[r][k]); });
+    __device__ Lane of(E e, int i) const {
+      if constexpr (kind == Whole::count) return {int64_t((uint64_t(e) & ~sign) != 0)};
+      const uint64_t raw = is_bool ? uint64_t(e != 0) : uint64_t(e);
+      const int64_t v = int64_t(((raw ^ sign) - sign) ^ flip);
+      if constexpr (kBoth) return {v, v};
+      else if constexpr (kArg) return {v, i};
+      else return {v};
     }
-    ReduceState out;
-    out.i = int64_t(t.fold_one(Wide(s), [](Wide a, Wide c) { return Wide(K::step(E(a), E(c))); })), out.at = 0;
-    return out;
-  }
-};
-template <class T> struct BothLoop {
-  using E = StoredOf<T>;
-  using Low = Smallest<T>;
-  using High = Largest<T>;
-  using Wide = std::conditional_t<std::is_signed_v<E>, int64_t, uint64_t>;
-  static constexpr bool kIndex = false;
-  static constexpr int kLanes = reduce_cuda_lanes(sizeof(E), true), kRounds = 2;
-  template <class Tile> __device__ static ReduceState chunk(const Tile& t) {
-    constexpr int L = Tile::kLanes;
-    E least = Low::kStart, most = High::kStart;
-    for (int b = 0; b < t.m; b += Tile::kBlock) {
-      E v[Tile::kRounds][L];
-      t.load(b, v);
-      t.each(b, [&](int r, int k, int) { least = Low::step(least, v[r][k]), most = High::step(most, v[r][k]); });
+    __device__ void step(int, E e, int i) { lane[0] = join(lane[0], of(e, i)); }
+    __device__ void tidy() {}
+    __device__ void settle() {}
+    static __device__ Lane join(const Lane& a, const Lane& b) {
+      if constexpr (kind == Whole::product) return {int64_t(uint64_t(a.v) * uint64_t(b.v))};
+      else if constexpr (kind == Whole::max) return {a.v > b.v ? a.v : b.v};
+      else if constexpr (kind == Whole::min) return {a.v < b.v ? a.v : b.v};
+      else if constexpr (kBoth) return {a.v > b.v ? a.v : b.v, a.other < b.other ? a.other : b.other};
+      else if constexpr (kArg) return Pair::chosen((kind == Whole::argmax ? b.v > a.v : b.v < a.v) || (a.v == b.v && b.other < a.other), b, a);
+      else return {int64_t(uint64_t(a.v) + uint64_t(b.v))};
     }
-    ReduceState out;
-    out.i = int64_t(t.fold_one(Wide(most), [](Wide a, Wide c) { return Wide(High::step(E(a), E(c))); }));
-    out.at = int64_t(t.fold_one(Wide(least), [](Wide a, Wide c) { return Wide(Low::step(E(a), E(c))); }));
-    return out;
-  }
-};
-template <class T, class K> struct ArgLoop {
-  using E = StoredOf<T>;
-  using Wide = std::conditional_t<std::is_signed_v<E>, int64_t, uint64_t>;
-  static constexpr bool kIndex = true;
-  static constexpr int kLanes = reduce_cuda_lanes(sizeof(E), true), kRounds = 2;
-  struct Found { Wide v; int64_t at; };
-  template <class Tile> __device__ static ReduceState chunk(const Tile& t) {
-    constexpr int L = Tile::kLanes;
-    E best = K::kStart;
-    int at = kSumChunk;
-    for (int b = 0; b < t.m; b += Tile::kBlock) {
-      E v[Tile::kRounds][L];
-      t.load(b, v);
-      t.each(b, [&](int r, int k, int i) {
-        const E x = K::value(v[r][k]);
-        const bool better = K::better(x, best) || (x == best && i < at);
-        best = better ? x : best, at = better ? i : at;
-      });
+    template <class S, class At> static __device__ void finish(const ReduceCuda& p, const S& all, int, double, At, ReduceState& out) {
+      constexpr bool ordered = kArg || kBoth || kind == Whole::max || kind == Whole::min;
+      out.i = ordered ? made(all.v, p) : all.v, out.at = 0;
+      if constexpr (kBoth) out.at = made(all.other, p);
+      if constexpr (kArg) out.at = all.other;
     }
-    const Found all = t.fold_one(Found{Wide(best), at}, [](Found a, Found c) { return K::better(E(c.v), E(a.v)) || (a.v == c.v && c.at < a.at) ? c : a; });
-    ReduceState out;
-    out.i = int64_t(all.v), out.at = all.at;
-    return out;
-  }
+  };
 };
-template <template <class> class L> constexpr ByDType<ReduceLaunch> loops() {
+template <Whole kind> constexpr ByDType<ReduceLaunch> loops() {
   ByDType<ReduceLaunch> t;
-  t[DType::boolean] = launch_loop<L<bool>>, t[DType::i8] = launch_loop<L<int8_t>>, t[DType::u8] = launch_loop<L<uint8_t>>;
-  t[DType::i16] = launch_loop<L<int16_t>>, t[DType::u16] = launch_loop<L<uint16_t>>, t[DType::i32] = launch_loop<L<int32_t>>;
-  t[DType::u32] = launch_loop<L<uint32_t>>, t[DType::i64] = launch_loop<L<int64_t>>, t[DType::u64] = launch_loop<L<uint64_t>>;
+  t[DType::boolean] = t[DType::i8] = t[DType::u8] = launch_loop<WholeLoop<uint8_t, kind>>;
+  t[DType::i16] = t[DType::u16] = launch_loop<WholeLoop<uint16_t, kind>>;
+  t[DType::i32] = t[DType::u32] = launch_loop<WholeLoop<uint32_t, kind>>;
+  t[DType::i64] = t[DType::u64] = launch_loop<WholeLoop<uint64_t, kind>>;
+  if constexpr (kind == Whole::count) t[DType::f16] = t[DType::bf16] = t[DType::i16], t[DType::f32] = t[DType::i32], t[DType::f64] = t[DType::i64];
   return t;
 }
-template <class T> using Sums = SumLoop<T, Summed<T>>;
-template <class T> using Products = SumLoop<T, Multiplied<T>>;
-template <class T> using Counts = SumLoop<T, Counted<T>>;
-template <class T> using Max = BestLoop<T, Largest<T>>;
-template <class T> using Min = BestLoop<T, Smallest<T>>;
-template <class T> using ArgMax = ArgLoop<T, Largest<T>>;
-template <class T> using ArgMin = ArgLoop<T, Smallest<T>>;
 constexpr ReduceCudaTable make() {
   ReduceCudaTable t;
-  t.of[int(ReduceLoop::sum)] = loops<Sums>();
-  t.of[int(ReduceLoop::product)] = loops<Products>();
-  t.of[int(ReduceLoop::max)] = loops<Max>();
-  t.of[int(ReduceLoop::min)] = loops<Min>();
-  t.of[int(ReduceLoop::minmax)] = loops<BothLoop>();
-  t.of[int(ReduceLoop::argmax)] = loops<ArgMax>();
-  t.of[int(ReduceLoop::argmin)] = loops<ArgMin>();
-  auto& nonzero = t.of[int(ReduceLoop::nonzero)] = loops<Counts>();
-  nonzero[DType::f16] = nonzero[DType::bf16] = launch_loop<Counts<f16>>;
-  nonzero[DType::f32] = launch_loop<Counts<float>>, nonzero[DType::f64] = launch_loop<Counts<double>>;
+  t.of[int(ReduceLoop::sum)] = loops<Whole::sum>();
+  t.of[int(ReduceLoop::product)] = loops<Whole::product>();
+  t.of[int(ReduceLoop::max)] = loops<Whole::max>();
+  t.of[int(ReduceLoop::min)] = loops<Whole::min>();
+  t.of[int(ReduceLoop::minmax)] = loops<Whole::both>();
+  t.of[int(ReduceLoop::argmax)] = loops<Whole::argmax>();
+  t.of[int(ReduceLoop::argmin)] = loops<Whole::argmin>();
+  t.of[int(ReduceLoop::nonzero)] = loops<Whole::count>();
   return t;
 }
 constexpr ReduceCudaTable kTable = make();

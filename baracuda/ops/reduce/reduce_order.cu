@@ -1,96 +1,56 @@
 // Extrema of floats, where they are, and counts of elements that equal a number.
-#include "baracuda/ops/reduce/reduce_engine.cuh"
+#include "baracuda/ops/reduce/reduce_lanes.cuh"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
-using namespace reduce_kinds;
 
-template <class T, class K> struct OrderLoop {
-  using E = T;
-  using A = Acc<T>;
-  using V = Pack<A, 1>;
-  static constexpr bool kIndex = false;
-  static constexpr int kLanes = reduce_cuda_lanes(sizeof(T), false), kRounds = 4;
-  static constexpr int kStates = K::kStates;
-  static constexpr double kStart[2] = {K::kStart[0], K::kStart[kStates - 1]};
-  struct Lane { V s[kStates]; };
-  template <class Tile> __device__ static ReduceState chunk(const Tile& t) {
-    constexpr int L = Tile::kLanes;
-    constexpr double start0 = kStart[0], start1 = kStart[1];
-    Lane lane[L];
-#pragma unroll
-    for (int k = 0; k < L; ++k) {
-      lane[k].s[0] = V(start0);
-      if constexpr (kStates == 2) lane[k].s[1] = V(start1);
-    }
-    const Given<V> given(V::of(A(t.shift)), t.p.magnitude);
-    for (int b = 0; b < t.m; b += Tile::kBlock) {
-      E v[Tile::kRounds][L];
-      t.load(b, v);
-      t.each(b, [&](int r, int k, int i) { K::step(lane[k].s, value(v[r][k]), V(0), given); });
-    }
-    const Lane all = t.fold(lane, [](Lane a, Lane c) {
-      a.s[0] = K::template Fold<0>::of(a.s[0], c.s[0]);
-      if constexpr (kStates == 2) a.s[1] = K::template Fold<1>::of(a.s[1], c.s[1]);
-      return a;
-    });
-    A total[kStates];
-#pragma unroll
-    for (int k = 0; k < kStates; ++k) total[k] = all.s[k].v;
-    ReduceState out;
-    K::finish(total, out);
-    return out;
-  }
-};
 // Every lane keeps its first extremum; of equal ones the first index wins.
 template <class T, bool kMax> struct ArgLoop {
   using E = T;
   using A = Acc<T>;
   using V = Pack<A, 1>;
   using K = Where<T, kMax>;
-  static constexpr bool kIndex = true;
-  static constexpr int kLanes = reduce_cuda_lanes(sizeof(T), false), kRounds = 4;
-  struct Lane { V s[2]; };  // extremum, index
-  template <class Tile> __device__ static ReduceState chunk(const Tile& t) {
-    constexpr int L = Tile::kLanes;
-    Lane lane[L];
-    const Given<V> given(V(0), false);
+  static constexpr ReduceLoop kLoop = kMax ? ReduceLoop::argmax : ReduceLoop::argmin;
+  static constexpr bool kIndex = true, kHead = false, kChecks = false, kPasses = false, kTidyEach = false, kRows = true, kColumns = true, kWide = true;
+  static constexpr int kUnroll = 4, kResident = 3, kShortResident = 4;
+  template <int N> struct Lanes {
+    struct Lane {
+      V s[2];  // extremum, index
+      static __device__ Lane chosen(bool yes, const Lane& a, const Lane& b) { return {{where(yes, a.s[0], b.s[0]), where(yes, a.s[1], b.s[1])}}; }
+    };
+    Lane lane[N];
+    __device__ void begin(const ReduceCuda&, double) {
 #pragma unroll
-    for (int k = 0; k < L; ++k) lane[k] = {{V(kWorst<kMax>), V(double(t.index(0, 0, k)))}};
-    for (int b = 0; b < t.m; b += Tile::kBlock) {
-      E v[Tile::kRounds][L];
-      t.load(b, v);
-      t.each(b, [&](int r, int k, int i) { K::step(lane[k].s, value(v[r][k]), V(double(i)), given); });
+      for (int k = 0; k < N; ++k) lane[k] = {{V(kWorst<kMax>), V(kSumChunk)}};  // that index: no element is better
     }
-    const Lane all = t.fold(lane, [](Lane a, Lane c) {
-      const V x = a.s[0], y = c.s[0];
+    __device__ void step(int k, E e, int i) { K::step(lane[k].s, value(e), V::of(A(i)), Given<V>(V(0), false)); }
+    __device__ void tidy() {}
+    __device__ void settle() {}
+    static __device__ Lane join(const Lane& a, const Lane& b) {
+      const V x = a.s[0], y = b.s[0];
       const bool better = ((kMax ? y > x : y < x) | is_nan(y)) & !is_nan(x), same = (x == y) | (is_nan(x) & is_nan(y));
-      return better || (same && c.s[1] < a.s[1]) ? c : a;
-    });
-    const A total[2] = {all.s[0].v, all.s[1].v};
-    ReduceState out;
-    K::finish(total, out);
-    return out;
-  }
+      return Lane::chosen(better || (same && b.s[1] < a.s[1]), b, a);
+    }
+    template <class S, class At> static __device__ void finish(const ReduceCuda&, const S& all, int, double, At, ReduceState& out) {
+      const A total[2] = {all.s[0].v, all.s[1].v == kSumChunk ? 0 : all.s[1].v};
+      K::finish(total, out);
+    }
+  };
 };
 template <class T> using Max = Extremum<T, true>;
 template <class T> using Min = Extremum<T, false>;
-template <template <class> class K> constexpr ByDType<ReduceLaunch> loops() {
-  return device::floating<ReduceLaunch>(launch_loop<OrderLoop<f16, K<f16>>>, launch_loop<OrderLoop<bf16, K<bf16>>>, launch_loop<OrderLoop<float, K<float>>>,
-                                        launch_loop<OrderLoop<double, K<double>>>);
-}
 template <bool kMax> constexpr ByDType<ReduceLaunch> arg_loops() {
   return device::floating<ReduceLaunch>(launch_loop<ArgLoop<f16, kMax>>, launch_loop<ArgLoop<bf16, kMax>>, launch_loop<ArgLoop<float, kMax>>, launch_loop<ArgLoop<double, kMax>>);
 }
 constexpr ReduceCudaTable make() {
   ReduceCudaTable t;
-  t.of[int(ReduceLoop::max)] = t.of[int(ReduceLoop::largest)] = loops<Max>();
-  t.of[int(ReduceLoop::min)] = t.of[int(ReduceLoop::least)] = loops<Min>();
-  t.of[int(ReduceLoop::minmax)] = loops<Extremes>();
+  t.of[int(ReduceLoop::max)] = t.of[int(ReduceLoop::largest)] = kind_loops<Max, ReduceLoop::max>();
+  t.of[int(ReduceLoop::min)] = t.of[int(ReduceLoop::least)] = kind_loops<Min, ReduceLoop::min>();
+  t.of[int(ReduceLoop::minmax)] = kind_loops<Extremes, ReduceLoop::minmax>();
   t.of[int(ReduceLoop::argmax)] = arg_loops<true>();
   t.of[int(ReduceLoop::argmin)] = arg_loops<false>();
-  t.of[int(ReduceLoop::equal)] = t.of[int(ReduceLoop::equal_magnitude)] = loops<Equal>();
+  t.of[int(ReduceLoop::equal)] = t.of[int(ReduceLoop::equal_magnitude)] = kind_loops<Equal, ReduceLoop::equal>();
   return t;
 }
 constexpr ReduceCudaTable kTable = make();

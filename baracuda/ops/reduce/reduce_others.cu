@@ -9,45 +9,54 @@ using reduce_others::Total;
 
 template <class T> struct OthersLoop {
   using E = T;
-  static constexpr bool kIndex = false;
+  using A = double;
   using OwnStates = void;
-  static constexpr int kLanes = reduce_cuda_lanes(sizeof(T), false), kRounds = 2, kGroup = sizeof(T) == 8 ? 1 : 4;  // factors between two splits
+  static constexpr bool kIndex = false, kHead = false, kChecks = false, kPasses = false, kTidyEach = sizeof(T) == 8, kRows = true, kColumns = true, kWide = true;
+  static constexpr int kUnroll = 4, kResident = 2, kShortResident = 4;
   static __device__ Total total(ReduceState s) { return {s.a, s.at}; }
   static __device__ ReduceState state(Total t) {
     ReduceState s;
     s.a = t.m, s.at = t.code;
     return s;
   }
-  static __device__ ReduceState join(ReduceState a, ReduceState b) { return state(reduce_others::joined(total(a), total(b))); }
-  static __device__ void finish(const ReduceCuda& p, int64_t o, ReduceState s) { static_cast<Total*>(static_cast<void*>(p.found))[o] = total(s); }
-  template <class Tile> __device__ static ReduceState chunk(const Tile& t) {
-    constexpr int L = Tile::kLanes;
-    double m = 1;
-    int64_t e = 0;
-    int counts = 0;
-    for (int b = 0; b < t.m; b += Tile::kBlock) {
-      E v[Tile::kRounds][L];
-      t.load(b, v);
-      t.each(b, [&](int r, int k, int) {
-        double x = double(value(v[r][k]).v);
-        if (k % kGroup == 0) e += reduce_others::split(m);
-        if (!reduce_others::plain(x)) counts = reduce_others::counted(counts, reduce_others::unit_of(x)), x = reduce_others::sign_of(x);
-        if constexpr (kGroup == 1) e += reduce_others::split(x);
-        m = m * x;
-      });
-    }
-    e += reduce_others::split(m);
-    Total lane[L];
+  static __device__ ReduceState join_states(ReduceState a, ReduceState b) { return state(reduce_others::joined(total(a), total(b))); }
+  static __device__ void end(const ReduceCuda& p, int64_t o, ReduceState s) { static_cast<Total*>(static_cast<void*>(p.found))[o] = total(s); }
+  template <int N> struct Lanes {
+    struct Lane {
+      double m;
+      int64_t code;  // of a Total; before settle() the exponent is apart
+      static __device__ Lane chosen(bool yes, const Lane& a, const Lane& b) { return {yes ? a.m : b.m, yes ? a.code : b.code}; }
+    };
+    Lane lane[N];
+    int exponent[N];
+    __device__ void begin(const ReduceCuda&, double) {
 #pragma unroll
-    for (int k = 0; k < L; ++k) lane[k] = k ? Total{1, 0} : Total{m, e * 64 + counts};
-    return state(t.fold(lane, [](Total a, Total c) { return reduce_others::joined(a, c); }));
-  }
+      for (int k = 0; k < N; ++k) lane[k] = {1, 0}, exponent[k] = 0;
+    }
+    __device__ void step(int k, E e, int) {
+      double x = double(value(e).v);
+      if (!reduce_others::plain(x)) lane[k].code = reduce_others::counted(int(lane[k].code), reduce_others::unit_of(x)), x = reduce_others::sign_of(x);
+      if constexpr (sizeof(T) == 8) exponent[k] += int(reduce_others::split(x));
+      lane[k].m = lane[k].m * x;
+    }
+    __device__ void tidy() {
+#pragma unroll
+      for (int k = 0; k < N; ++k) exponent[k] += int(reduce_others::split(lane[k].m));
+    }
+    __device__ void settle() {
+      tidy();
+#pragma unroll
+      for (int k = 0; k < N; ++k) lane[k].code += int64_t(exponent[k]) * 64;
+    }
+    static __device__ Lane join(const Lane& a, const Lane& b) {
+      const Total t = reduce_others::joined({a.m, a.code}, {b.m, b.code});
+      return {t.m, t.code};
+    }
+    template <class S, class At> static __device__ void finish(const ReduceCuda&, const S& all, int, double, At, ReduceState& out) { out = state({all.m, all.code}); }
+  };
 };
-template <class T> int run(const ReduceCuda& p, void* stream) {
-  const int e = launch_loop<OthersLoop<T>>(p, stream);
-  return !e && reduce_cuda_parts(p) ? launch_join<OthersLoop<T>>(p, stream) : e;
-}
-constexpr ByDType<ReduceLaunch> kTable = device::floating<ReduceLaunch>(run<f16>, run<bf16>, run<float>, run<double>);
+constexpr ByDType<ReduceLaunch> kTable =
+    device::floating<ReduceLaunch>(launch_loop<OthersLoop<f16>>, launch_loop<OthersLoop<bf16>>, launch_loop<OthersLoop<float>>, launch_loop<OthersLoop<double>>);
 
 }  // namespace
 }  // namespace BARACUDA_ISA

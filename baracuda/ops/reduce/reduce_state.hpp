@@ -12,7 +12,7 @@ enum class ReduceLoop : uint8_t {
   powers,             // a largest |x| (least for a negative power), b sum of (|x| / a)^power
   moments,            // a mean, b sum of squared distances from it
   product,            // a 2^b, |a| in [1, 2), 0, infinite or NaN
-  exps,               // a largest, b sum of exp(x - a); where a is infinite, b says nothing
+  exps,               // a largest, or near it; b sum of exp(x - a); where the largest is infinite it is a, and b says nothing
   max, min,           // a
   largest, least,     // a, of |x|
   minmax,             // a (integers: i) the largest, b (at) the smallest

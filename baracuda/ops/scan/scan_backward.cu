@@ -1,5 +1,6 @@
 // dx of cumprod, cummax, cummin and logcumsumexp: one recurrence each, which runs against the scan. cumprod's gradient takes in the products behind each
 // element too; lines of more than a tile are looked at once more for them, before.
+#include "baracuda/math/brief.hpp"
 #include "baracuda/ops/scan/scan_engine.cuh"
 
 namespace baracuda {
@@ -78,10 +79,11 @@ template <class T> struct LogSumExpGrad {
   using Out = T;
   using L = scan::LogSumGrad<Acc<T>>;
   using V = Pack<Acc<T>, 1>;
+  using Sum = std::conditional_t<kIsHalf<T>, float, double>;  // of a chunk
   using State = typename L::State;
   template <int N> struct Piece { T dy[N], x[N], y[N]; };
   static constexpr int kIn = 3, kEach = 16 / int(sizeof(T)), kRounds = 2, kDownEach = sizeof(T) == 4 ? kColumnElements : 4, kBlocks = 2;
-  static constexpr bool kIndexed = false, kProducts = false, kIntegers = false;
+  static constexpr bool kIndexed = false, kProducts = false, kIntegers = false, kChunks = true;
   const ScanCuda& p;
   template <class Io> __device__ void load(Io& io) const {
     io.read(0, p.exclusive, T{}), io.read(1, false, T{}), io.read(2, p.exclusive, T{});
@@ -105,6 +107,48 @@ template <class T> struct LogSumExpGrad {
   }
   static __device__ void cut(State& s, V x) {
     if (x == V(kInf)) s.sum = 0, s.stop = 1;
+  }
+  static __device__ V exp_of(V x, V k) {  // exp(x) / 2^k
+    if constexpr (kIsHalf<T>) return V::of(power_of_two(fma(Brief<1>::of(x.v), Brief<1>(kLog2E), Brief<1>::of(-k.v))).v);
+    else return scan::exp_over(x, k + kMagic<V>, k * V(0x1.62e42fefa39efp-1) - scan::kVanish<V>);
+  }
+  // The power of two that a chunk shares: that of its last y, where none is far from it and nothing is cut off.
+  static constexpr double kApart = 40;
+  template <int N> static __device__ bool together(const Piece<N>& piece, V& power) {
+    const V last = value(piece.y[N - 1]);
+    bool all = L::Forward::tame(double(last.v));
+#pragma unroll
+    for (int k = 0; k < N; ++k) all = all && abs(value(piece.y[k]) - last) <= V(kApart) && !(value(piece.x[k]) > last + V(kApart));
+    power = L::Forward::power(last);
+    return all;
+  }
+  template <int N> __device__ bool chunk(const Piece<N>& piece, State& all) const {
+    V power;
+    if (!together(piece, power)) return false;
+    Sum sum = 0;
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum = sum + Sum((value(piece.dy[k]) * exp_of(-value(piece.y[k]), -power)).v);
+    all = {double(sum), double(value(piece.y[N - 1]).v), int32_t(power.v), 0};
+    return true;
+  }
+  template <int N> __device__ bool chunk(State& s, const Piece<N>& piece, int64_t i, T (&out)[N]) const {
+    V power;
+    if (!together(piece, power)) return false;
+    const int k = int(power.v), far = k - s.k;
+    if (s.sum != 0 && !(L::Forward::tame(s.y) && far >= -int(L::kFar) && far <= int(L::kFar))) return false;
+    const double before = s.sum == 0 ? 0 : s.sum * L::gain_tame(One(s.sum), One(s.k), One(k)).v;
+    const V carried = V::of(Acc<T>(before));
+    Sum run = kIsHalf<T> ? 0 : Sum(before);
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
+      const V x = value(piece.x[e]);
+      run = run + Sum((value(piece.dy[e]) * exp_of(-value(piece.y[e]), -power)).v);
+      const V sum = kIsHalf<T> ? carried + V::of(Acc<T>(run)) : V::of(Acc<T>(run));
+      const V dx = exp_of(x, power) * sum;
+      out[e] = element<T>(where(x == V(-kInf) || (p.exclusive && i + e == 0), V(0), dx));
+    }
+    s = {kIsHalf<T> ? before + double(run) : double(run), double(value(piece.y[N - 1]).v), k, s.stop};
+    return true;
   }
   template <int N> __device__ State own(const Piece<N>& piece, int k, int64_t) const {
     State s = term(value(piece.dy[k]), value(piece.y[k]));

@@ -17,6 +17,7 @@
 //   step(state, piece, k, i, behind)     where kProducts: behind is the product of the factor(piece, k) of all elements behind it
 //   step(state, piece, k, i, second)     where kTwo: a second output, which goes where indices do, if it is asked for
 // Input q may be `late` by an element, or by -1: element i is then the one behind, and view_next() shows it.
+//   chunk(piece, state), chunk(state, piece, i, out)    where kChunks: the state of a piece, and its outputs, at once; false where it goes by elements
 #include "baracuda/device/half.cuh"
 #include "baracuda/device/launch.cuh"
 #include "baracuda/device/lines.cuh"
@@ -39,6 +40,10 @@ template <class Op> __device__ __forceinline__ typename Op::E element_at(const O
 }
 template <class Op> constexpr bool two_outputs() {
   if constexpr (requires { Op::kTwo; }) return Op::kTwo;
+  else return false;
+}
+template <class Op> constexpr bool by_chunks() {
+  if constexpr (requires { Op::kChunks; }) return Op::kChunks;
   else return false;
 }
 template <class Op> __device__ __forceinline__ bool points_to(const Op& op, int q, int64_t at, int64_t i, bool late) {
@@ -343,12 +348,19 @@ template <class Op, class Io> __device__ __forceinline__ typename Op::State tota
   constexpr int V = Io::V;
   const int64_t i = io.own();
   typename Op::State s = op.identity();
-#pragma unroll 2
+#pragma unroll (by_chunks<Op>() ? 1 : 2)
   for (int c = 0; c < Io::N / V; ++c) {
     typename Op::template Piece<V> piece;
     op.view(io, c, piece);
+    if constexpr (by_chunks<Op>()) {
+      typename Op::State all;
+      if (op.chunk(piece, all)) {
+        s = op.join(s, all);
+        continue;
+      }
+    }
 #pragma unroll
-    for (int k = 0; k < V; ++k) s = c || k ? op.join(s, op.own(piece, k, i + c * V + k)) : op.own(piece, 0, i);
+    for (int k = 0; k < V; ++k) s = (by_chunks<Op>() || c || k) ? op.join(s, op.own(piece, k, i + c * V + k)) : op.own(piece, 0, i);
   }
   return s;
 }
@@ -369,7 +381,7 @@ template <class Op, class Io> __device__ __forceinline__ double factors_of(const
 }
 // Writes the elements of io, behind state s; `after`: the product of all factors behind them.
 template <class Op, class Io> __device__ __forceinline__ void finish(const Op& op, const Io& io, typename Op::State s, double after) {
-  constexpr int C = Io::N / Io::V, V = Io::V, kUnroll = Op::kProducts ? C : 2;
+  constexpr int C = Io::N / Io::V, V = Io::V, kUnroll = Op::kProducts ? C : by_chunks<Op>() ? 1 : 2;
   const int64_t i = io.own();
   double behind_chunk[C], behind[V];
   if constexpr (Op::kProducts) factors_of(op, io, after, behind_chunk);
@@ -384,6 +396,11 @@ template <class Op, class Io> __device__ __forceinline__ void finish(const Op& o
 #pragma unroll
       for (int k = V - 1; k >= 0; --k) behind[k] = f, f = op.times(f, op.factor(piece, k));
     }
+    if constexpr (by_chunks<Op>())
+      if (op.chunk(s, piece, i + c * V, out)) {
+        io.put(c, out);
+        continue;
+      }
 #pragma unroll
     for (int k = 0; k < V; ++k) {
       const int e = c * V + k;
