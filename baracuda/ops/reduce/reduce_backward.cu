@@ -141,25 +141,13 @@ template <class T, class F, bool kHolds> __global__ void __launch_bounds__(kThre
   __shared__ int shared[kHolds ? kThreads / 32 : 1];
   const ReduceRowsCuda& r = m.rows;
   const int team = 1 << m.log, lane = int(threadIdx.x) & (team - 1), slots = kThreads >> m.log;
-  struct Row { int64_t number, dx, x; double dy, y, found; };
-  const auto of_row = [&](int64_t first) {
-    const int64_t wanted = first + (int(threadIdx.x) >> m.log);
-    Row row{wanted < r.rows ? wanted : r.rows - 1, 0, 0, 0, 0, 1};
+  for (int64_t first = int64_t(blockIdx.x) * slots; first < r.rows; first += int64_t(gridDim.x) * slots) {
+    const int64_t wanted = first + (int(threadIdx.x) >> m.log), number = wanted < r.rows ? wanted : first;
+    const bool live = wanted < r.rows;
     int64_t at[5];
-    r.kept.offsets(row.number, at);
-    row.dx = at[3], row.x = at[4], row.dy = read(r.y_dtype, r.dy, at[0]), row.y = r.y ? read(r.y_dtype, r.y, at[1]) : 0;
-    if constexpr (!kHolds && !std::is_same_v<F, Others>) row.found = found_in(r, row.number, at[2]);
-    return row;
-  };
-  const int64_t far = int64_t(gridDim.x) * slots;
-  int64_t first = int64_t(blockIdx.x) * slots;
-  Row next = of_row(first < r.rows ? first : 0);
-  for (; first < r.rows; first += far) {  // what the next row needs comes while this one is mapped
-    const Row row = next;
-    const bool live = first + (int(threadIdx.x) >> m.log) < r.rows;
-    if (first + far < r.rows) next = of_row(first + far);
-    T* const dx = static_cast<T*>(r.dx) + row.dx;
-    const T* const x = static_cast<const T*>(M::kX ? m.x : r.dx) + row.x;
+    r.kept.offsets(number, at);
+    T* const dx = static_cast<T*>(r.dx) + at[3];
+    const T* const x = static_cast<const T*>(M::kX ? m.x : r.dx) + at[4];
     // Lines lie where dx has them; x is read in lines where it lies alike.
     const int off = m.whole ? 0 : int(reinterpret_cast<uintptr_t>(dx) % 16 / sizeof(T));
     const bool alike = m.whole || off == int(reinterpret_cast<uintptr_t>(x) % 16 / sizeof(T));
@@ -190,13 +178,14 @@ template <class T, class F, bool kHolds> __global__ void __launch_bounds__(kThre
     int64_t u = lane + (int64_t(blockIdx.y) * C << m.log);
     const int64_t step = int64_t(gridDim.y) * C << m.log;
     load(u);
+    const double dy = read(r.y_dtype, r.dy, at[0]), y = r.y ? read(r.y_dtype, r.y, at[1]) : 0;
     reduce_math::RowNumbers<A> known{};
-    if constexpr (std::is_same_v<F, Others>) known = product_numbers(r, row.number, row.dy);
+    if constexpr (std::is_same_v<F, Others>) known = product_numbers(r, number, dy);
     else {
-      double found = row.found;
+      double found = 1;
       if constexpr (kHolds) {
         using V = Pack<A, 1>;
-        const V with = V::of(r.kind == ReduceKind::nanmean ? A(kNaN) : A(row.y));
+        const V with = V::of(r.kind == ReduceKind::nanmean ? A(kNaN) : A(y));
         int count = 0;
 #pragma unroll
         for (int e = 0; e < C; ++e) {
@@ -216,8 +205,8 @@ template <class T, class F, bool kHolds> __global__ void __launch_bounds__(kThre
           for (int w = 0; w < kThreads / 32; ++w) count += shared[w];
         }
         found = count;
-      }
-      known = numbers<A>(r, row.dy, row.y, found);
+      } else found = found_in(r, number, at[2]);
+      known = numbers<A>(r, dy, y, found);
     }
     if (!live) continue;
     for (; u < m.units; u += step, load(u)) {
@@ -362,9 +351,7 @@ template <class T, class F> int map_rows(const ReduceLinesCuda& given, void* str
   while (m.log < 8 && (int64_t(each) << m.log) < m.units) ++m.log;
   if (m.counts && m.log > 5) m.log = 8;
   const int64_t parts = m.counts ? 1 : device::ceil_div(m.units, int64_t(kEach) * 4 << m.log);
-  // Blocks take several rows where there are many; about eight on each of 132 multiprocessors, a smaller device takes them in turn.
-  const unsigned rows = device::blocks_for(m.rows.rows, kThreads >> m.log), most = parts < 1056 ? unsigned(1056 / parts) : 1;
-  const dim3 grid(rows < most ? rows : most, unsigned(parts > 65535 ? 65535 : parts));
+  const dim3 grid(device::blocks_for(m.rows.rows, kThreads >> m.log), unsigned(parts > 65535 ? 65535 : parts));
   constexpr bool may_count = std::is_same_v<F, Equal> || std::is_same_v<F, EqualMagnitude> || std::is_same_v<F, Numbers>;
   return device::launch(may_count && m.counts ? rows_kernel<T, F, may_count> : rows_kernel<T, F, false>, grid, dim3(kThreads), 0, stream, m);
 }

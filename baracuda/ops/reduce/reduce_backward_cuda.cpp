@@ -88,7 +88,7 @@ Status run(const Launch<ReduceBackward>& l) {
   const device::Walk<2> along = device::walk<2>(reduced, both, -1, 1);
   const int line = reduce_backward_cuda_lanes(d.dtype), end = r.kept.rank - 1;
   const bool flat = along.rank == 1;
-  const bool in_rows = flat && walk.n >= 2 * line && along.stride[0][0] == 1 && along.stride[1][0] == 1;
+  bool in_rows = flat && walk.n >= 2 * line && along.stride[0][0] == 1 && along.stride[1][0] == 1;
   bool in_columns = flat && !in_rows && r.kept.stride[3][end] == 1 && r.kept.stride[4][end] == 1 && r.kept.extent[end] % line == 0;
   for (int k = 0; k < 2; ++k) {
     in_columns = in_columns && (reinterpret_cast<uintptr_t>(k ? read.data : a.dx.data)) % 16 == 0 && along.stride[k][0] % line == 0;
@@ -100,6 +100,7 @@ Status run(const Launch<ReduceBackward>& l) {
     lines.whole = lines.whole && reinterpret_cast<uintptr_t>(k ? read.data : a.dx.data) % 16 == 0;
     for (int i = 0; i <= end; ++i) lines.whole = lines.whole && (r.kept.extent[i] == 1 || r.kept.stride[3 + k][i] % line == 0);
   }
+  if (!reads && line == 8 && walk.n > kReduceShort) in_rows = false;  // halves that are written alone: a block's row is over before its number is there
   lines.x = m.x, lines.units = (walk.n + line - 1) / line + !lines.whole, lines.magnitude = map_of(d) == ReduceMapKind::equal_magnitude;
 
   const bool counts = kind == ReduceKind::nanmean || kind == ReduceKind::logsumexp || (is_extremum(kind) && !ties);

@@ -21,6 +21,7 @@ template <class B, Whole kind> struct WholeLoop {
   static constexpr bool kArg = kind == Whole::argmax || kind == Whole::argmin, kBoth = kind == Whole::both;
   static constexpr bool kIndex = kArg, kHead = false, kChecks = false, kPasses = false, kTidyEach = false, kRows = true, kColumns = false;
   static constexpr int kUnroll = sizeof(B) < 4 ? 2 : 4, kResident = 3, kShortResident = 4;
+  static constexpr bool kOrdered = kArg || kBoth || kind == Whole::max || kind == Whole::min;
   static constexpr int64_t kMost = int64_t(~uint64_t(0) >> 1), kLeast = ~kMost;
   // As integers that compare as i64 do; made() undoes it.
   static __device__ int64_t made(int64_t v, const ReduceCuda& p) { return int64_t(uint64_t(v) ^ p.flip); }
@@ -46,7 +47,7 @@ template <class B, Whole kind> struct WholeLoop {
     __device__ Lane of(E e, int i) const {
       if constexpr (kind == Whole::count) return {int64_t((uint64_t(e) & ~sign) != 0)};
       const uint64_t raw = is_bool ? uint64_t(e != 0) : uint64_t(e);
-      const int64_t v = int64_t(((raw ^ sign) - sign) ^ flip);
+      const int64_t v = int64_t(((raw ^ sign) - sign) ^ (kOrdered ? flip : 0));
       if constexpr (kBoth) return {v, v};
       else if constexpr (kArg) return {v, i};
       else return {v};
@@ -63,8 +64,7 @@ template <class B, Whole kind> struct WholeLoop {
       else return {int64_t(uint64_t(a.v) + uint64_t(b.v))};
     }
     template <class S, class At> static __device__ void finish(const ReduceCuda& p, const S& all, int, double, At, ReduceState& out) {
-      constexpr bool ordered = kArg || kBoth || kind == Whole::max || kind == Whole::min;
-      out.i = ordered ? made(all.v, p) : all.v, out.at = 0;
+      out.i = kOrdered ? made(all.v, p) : all.v, out.at = 0;
       if constexpr (kBoth) out.at = made(all.other, p);
       if constexpr (kArg) out.at = all.other;
     }

@@ -16,8 +16,8 @@
 //   step(state, piece, k, i, place)      takes it, gives the output; place: its index where kIndexed
 //   step(state, piece, k, i, behind)     where kProducts: behind is the product of the factor(piece, k) of all elements behind it
 //   step(state, piece, k, i, second)     where kTwo: a second output, which goes where indices do, if it is asked for
-// Input q may be `late` by an element, or by -1: element i is then the one behind, and view_next() shows it.
 //   chunk(piece, state), chunk(state, piece, i, out)    where kChunks: the state of a piece, and its outputs, at once; false where it goes by elements
+// Input q may be `late` by an element, or by -1: element i is then the one behind, and view_next() shows it.
 #include "baracuda/device/half.cuh"
 #include "baracuda/device/launch.cuh"
 #include "baracuda/device/lines.cuh"
