@@ -176,7 +176,7 @@ Status run_filter(const Launch<SamplingFilter>& l) {
         if (w.probabilities)
           for (int64_t i = 0; i < n; ++i) total += categorical::units(w.weight(values[i]));
         for (int64_t i = 0; i < n; ++i)
-          to[i * y_step] = w.probabilities ? from_double<T>(w.share(values[i], total)) : values[i] > -INFINITY ? from[i * x_step] : from_double<T>(-INFINITY);
+          to[i * y_step] = !w.may_be_drawn(values[i]) ? from_double<T>(w.never()) : w.probabilities ? from_double<T>(w.share(values[i], total)) : from[i * x_step];
       }
     });
     return 0;

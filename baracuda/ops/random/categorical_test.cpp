@@ -224,6 +224,10 @@ TEST(SamplingFilter, KeepsWhatCategoricalDrawsFrom) {
   const SamplingFilterDescriptor d{.dtype = DType::bf16, .shape = {50, 300}, .top_k = 7, .top_p = 0.8};
   check_contract<SamplingFilter>(d, {x, y});
   check_repeat_bits<SamplingFilter>(d, {x, y}, {}, 1);
+  const Tensor negative(DType::f32, {2}, {-0.0, 2});  // what is not drawn is 0, whatever its sign was
+  Tensor shares(DType::f32, {2});
+  ASSERT_OK(run_plan<SamplingFilter>({.shape = {2}, .kind = WeightKind::probabilities}, {negative, shares}));
+  EXPECT_TRUE(!std::signbit(shares.at(0)) && shares.at(0) == 0 && shares.at(1) == 1);
   expect_refused(SamplingFilterPlan::select(Stream::cpu(), {.shape = {2, 2}, .top_p = 0}).status(), Code::invalid_problem, {"sampling_filter", "top_p 0"});
   if (on_cuda()) {
     ASSERT_OK(run_plan<SamplingFilter>({.shape = {2, 2}}, {bad, f}));
