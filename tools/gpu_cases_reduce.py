@@ -48,6 +48,22 @@ def backward(kind, shape, axis):
     return make
 
 
+@case("reduce", "trace 256x2048x2048", (torch.float32, torch.bfloat16))
+def trace(dtype):
+    x = normal(256, 2048, 2048, dtype=dtype)
+    y = torch.empty(256, dtype=dtype, device=x.device)
+    return dict(op="trace", fields=dict(dtype=dtype, shape=tuple(x.shape), axis1=1, axis2=2), args=dict(x=x, y=y), out=dict(y=x.double().diagonal(dim1=1, dim2=2).sum(1)),
+                bytes=256 * 2048 * 32, torch=lambda: x.diagonal(dim1=1, dim2=2).sum(1))  # memory is read by 32 bytes
+
+
+@case("reduce", "trace_backward 256x1024x1024", (torch.float32, torch.bfloat16))
+def trace_backward(dtype):
+    dy = normal(256, dtype=dtype)
+    dx = torch.empty(256, 1024, 1024, dtype=dtype, device=dy.device)
+    return dict(op="trace_backward", fields=dict(dtype=dtype, shape=tuple(dx.shape), axis1=1, axis2=2), args=dict(dy=dy, dx=dx),
+                out=dict(dx=torch.diag_embed(dy.double()[:, None].expand(256, 1024))), bytes=dx.nbytes, torch=lambda: torch.diag_embed(dy[:, None].expand(256, 1024)), tolerance=0.0)
+
+
 for _shape, _axis in (((8192, 8192), 1), ((8192, 8192), 0), ((1 << 20, 64), 1), ((256, 262144), 1), ((1, 1 << 26), 1), ((64, 512, 2048), 1), ((8191, 8193), 1), ((8191, 8193), 0),
                       ((512, 512), 1), ((512, 512), 0), ((1, 1 << 18), 1)):
     _label = f"{'x'.join(map(str, _shape))} axis {_axis}"

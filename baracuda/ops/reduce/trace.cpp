@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include "baracuda/math/half.hpp"
-#include "baracuda/ops/reduce/reduce_detail.hpp"
+#include "baracuda/ops/reduce/trace_detail.hpp"
 
 namespace baracuda {
 namespace {
@@ -18,33 +18,14 @@ int64_t diagonal_length(const TraceDescriptor& d) {
   if (d.offset >= columns || d.offset <= -rows) return 0;
   return d.offset >= 0 ? std::min(rows, columns - d.offset) : std::min(rows + d.offset, columns);
 }
-// Shape and strides of the other axes, and the diagonal as the last one.
-TensorView diagonal_of(const TraceDescriptor& d, const TensorView& x) {
-  const Axes a = axes_of(d);
-  TensorView v = x;
-  v.shape = {}, v.strides = {};
-  for (int i = 0; i < d.shape.rank; ++i)
-    if (i != a.row && i != a.column) v.shape.push_back(d.shape[i]), v.strides.push_back(x.strides[i]);
-  v.shape.push_back(diagonal_length(d)), v.strides.push_back(x.strides[a.row] + x.strides[a.column]);
-  const int64_t start = d.offset >= 0 ? d.offset * x.strides[a.column] : -d.offset * x.strides[a.row];
-  if (diagonal_length(d) > 0) v.data = x.as<char>() + start * int64_t(byte_size(x.dtype));
-  return v;
-}
-ReduceDescriptor sum_of(const TraceDescriptor& d) {
-  const TensorView none{nullptr, d.dtype, {}, d.shape, d.shape.contiguous()};
-  return {.dtype = d.dtype, .shape = diagonal_of(d, none).shape, .axes = {-1}, .out_dtype = d.out_dtype};
-}
 PrecisionGuarantee guarantee(const TraceDescriptor& d) { return reduce_guarantee({.dtype = d.dtype}); }
 Result<PlanState> prepare(const Stream& stream, const TraceDescriptor& d, const PlanPreference&) {
-  BARACUDA_TRY_ASSIGN(plan, ReducePlan::select(stream, sum_of(d)));
+  BARACUDA_TRY_ASSIGN(plan, ReducePlan::select(stream, trace_sum(d)));
   return PlanState(std::make_shared<ReducePlan>(plan));
 }
 const ReducePlan& plan_of(const void* state) { return *static_cast<const ReducePlan*>(state); }
 void carve(const TraceDescriptor&, const void* state, Carver& c) { c.take<char>("sum", int64_t(plan_of(state).workspace_size())); }
-Status run(const Launch<Trace>& l) {
-  const ReducePlan& plan = plan_of(l.state);
-  return plan.run(l.stream, l.workspace, {diagonal_of(l.desc, l.args.x), l.args.y, {}});
-}
+Status run(const Launch<Trace>& l) { return plan_of(l.state).run(l.stream, l.workspace, {trace_diagonal(l.desc, l.args.x), l.args.y, {}}); }
 
 Status run_backward(const Launch<TraceBackward>& l) {
   const TraceDescriptor& d = l.desc;
@@ -58,7 +39,7 @@ Status run_backward(const Launch<TraceBackward>& l) {
     else
       for (int64_t i = 0; i < count; ++i) std::memset(to + i * step * size, 0, size_t(size));
   });
-  const TensorView diagonal = diagonal_of(d, dx);
+  const TensorView diagonal = trace_diagonal(d, dx);
   Strides from = dy.strides;
   from.push_back(0);
   const Strided<2> walk = walk_of<2>(diagonal.shape, {&diagonal.strides, &from});
@@ -83,26 +64,42 @@ Status validate_trace(std::string_view op, const TraceDescriptor& d) {
   const Axes a = axes_of(d);
   if (a.row == a.column) return invalid(op, text("axis1 ", d.axis1, " and axis2 ", d.axis2, " are the same axis of shape ", d.shape));
   if (d.offset <= -(int64_t(1) << 62) || d.offset >= int64_t(1) << 62) return invalid(op, text("offset ", d.offset, " must be within 2^62"));
-  return validate_reduce(op, sum_of(d));
+  return validate_reduce(op, trace_sum(d));
 }
 
 }  // namespace
 
-DType Trace::aux_dtype(const Descriptor& d) { return y_dtype(sum_of(d)); }
+TensorView trace_diagonal(const TraceDescriptor& d, const TensorView& x) {
+  const Axes a = axes_of(d);
+  TensorView v = x;
+  v.shape = {}, v.strides = {};
+  for (int i = 0; i < d.shape.rank; ++i)
+    if (i != a.row && i != a.column) v.shape.push_back(d.shape[i]), v.strides.push_back(x.strides[i]);
+  v.shape.push_back(diagonal_length(d)), v.strides.push_back(x.strides[a.row] + x.strides[a.column]);
+  const int64_t start = d.offset >= 0 ? d.offset * x.strides[a.column] : -d.offset * x.strides[a.row];
+  if (diagonal_length(d) > 0) v.data = x.as<char>() + start * int64_t(byte_size(x.dtype));
+  return v;
+}
+ReduceDescriptor trace_sum(const TraceDescriptor& d) {
+  const TensorView none{nullptr, d.dtype, {}, d.shape, d.shape.contiguous()};
+  return {.dtype = d.dtype, .shape = trace_diagonal(d, none).shape, .axes = {-1}, .out_dtype = d.out_dtype};
+}
+
+DType Trace::aux_dtype(const Descriptor& d) { return y_dtype(trace_sum(d)); }
 Status Trace::validate(const Descriptor& d) { return validate_trace(name, d); }
 Status Trace::check(const Descriptor& d, const Args& a) {
   BARACUDA_TRY(expect(name, "x", a.x, d.dtype, d.shape));
-  return expect(name, "y", a.y, y_dtype(sum_of(d)), dy_shape(sum_of(d)));
+  return expect(name, "y", a.y, y_dtype(trace_sum(d)), dy_shape(trace_sum(d)));
 }
 std::span<const Kernel<Trace>> Trace::kernels() {
   static constexpr Kernel<Trace> list[] = {
       {.name = "trace.cpu.sum", .launch = launch_all<Trace>(kReduceDTypes, run), .guarantee = guarantee, .carve = carve, .prepare = prepare}};
   return list;
 }
-DType TraceBackward::aux_dtype(const Descriptor& d) { return y_dtype(sum_of(d)); }
+DType TraceBackward::aux_dtype(const Descriptor& d) { return y_dtype(trace_sum(d)); }
 Status TraceBackward::validate(const Descriptor& d) { return validate_trace(name, d); }
 Status TraceBackward::check(const Descriptor& d, const Args& a) {
-  BARACUDA_TRY(expect(name, "dy", a.dy, y_dtype(sum_of(d)), dy_shape(sum_of(d))));
+  BARACUDA_TRY(expect(name, "dy", a.dy, y_dtype(trace_sum(d)), dy_shape(trace_sum(d))));
   return expect(name, "dx", a.dx, d.dtype, d.shape);
 }
 std::span<const Kernel<TraceBackward>> TraceBackward::kernels() {
