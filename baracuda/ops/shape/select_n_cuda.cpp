@@ -12,6 +12,11 @@ namespace {
 using device::Operand;
 
 WhichType which_type(DType t) { return t == DType::boolean ? WhichType::boolean : t == DType::i32 ? WhichType::i32 : WhichType::i64; }
+// Units where tensors lie alike, else elements.
+template <class S> void set_walk(const Shape& shape, const Operand (&all)[2 + kSelectCases], int order, int bytes, S& s) {
+  s.walk = device::walk<2 + kSelectCases>(shape, all, order, select_lanes(bytes));
+  if (!s.walk.flat) s.walk = device::walk<2 + kSelectCases>(shape, all, order, 1);
+}
 // One index for all is a broadcast one.
 Operand which_operand(const SelectNDescriptor& d, const TensorView& which) {
   Operand o = Operand::of(which);
@@ -32,9 +37,9 @@ Status run_select(const Launch<SelectN>& l) {
       Operand all[2 + kSelectCases] = {which_operand(d, which), Operand::of(y)};
       s.cases = int(std::min<int64_t>(kSelectCases, cases - first));
       for (int k = 0; k < s.cases; ++k) all[2 + k] = Operand::of(x[size_t(first + k)]), s.x[k] = x[size_t(first + k)].data;
-      s.walk = device::walk<2 + kSelectCases>(d.shape, all, 1, 1);
-      s.which = which.data, s.y = y.data, s.first = first, s.last = cases - 1;
-      error = select_n_cuda_kernels.select[std::countr_zero(byte_size(d.dtype))](s, which_type(d.which_dtype), l.stream.handle);
+      set_walk(d.shape, all, 1, int(byte_size(d.dtype)), s);
+      s.which = which.data, s.y = y.data, s.first = first, s.last = cases - 1, s.type = which_type(d.which_dtype);
+      error = select_n_cuda_kernels.select[std::countr_zero(byte_size(d.dtype))](s, l.stream.handle);
     }
     return error;
   });
@@ -55,9 +60,9 @@ Status run_backward(const Launch<SelectNBackward>& l) {
         if (v.data) all[2 + s.cases] = Operand::of(v), s.dx[s.cases] = v.data, s.place[s.cases++] = next;
       }
       if (s.cases == 0) break;
-      s.walk = device::walk<2 + kSelectCases>(d.shape, all, 2, 1);
-      s.which = which.data, s.dy = dy.data, s.last = cases - 1;
-      error = select_n_cuda_kernels.backward[std::countr_zero(byte_size(d.dtype))](s, which_type(d.which_dtype), l.stream.handle);
+      set_walk(d.shape, all, 2, int(byte_size(d.dtype)), s);
+      s.which = which.data, s.dy = dy.data, s.last = cases - 1, s.type = which_type(d.which_dtype);
+      error = select_n_cuda_kernels.backward[std::countr_zero(byte_size(d.dtype))](s, l.stream.handle);
     }
     return error;
   });

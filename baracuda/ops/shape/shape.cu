@@ -1,4 +1,4 @@
-// triangle, and blocks whose place is data: elements are read and written once; the floor is memory bandwidth.
+// triangle, pieces of a whole, and blocks whose place is data: elements are read and written once; the floor is memory bandwidth.
 #include "baracuda/device/teams.cuh"
 #include "baracuda/ops/shape/shape_cuda.hpp"
 #include "baracuda/ops/shape/shape_words.cuh"
@@ -56,6 +56,22 @@ template <int kLog> int triangle(const TriangleCuda& t, void* stream) {
   return device::launch(whole ? triangle_kernel<T, V> : triangle_kernel<T, 1>, q.teams.grid(kEach), kThreads, 0, stream, q);
 }
 
+struct Pieces { PiecesCuda p; device::Divisor by; bool narrow; };
+__global__ void __launch_bounds__(kThreads) pieces_kernel(const __grid_constant__ Pieces q) {
+  const PiecesCuda& p = q.p;
+  const int64_t width = p.start[p.count], all = p.rows * width;
+  for (int64_t u = int64_t(blockIdx.x) * kThreads + threadIdx.x; u < all; u += int64_t(gridDim.x) * kThreads) {
+    const int64_t row = q.narrow ? int64_t(q.by.quotient(uint32_t(u))) : u / width, c = u - row * width;
+    int k = 0;
+#pragma unroll
+    for (int w = kMostPieces / 2; w; w /= 2)
+      if (k + w < p.count && p.start[k + w] <= c) k += w;
+    uint4* const piece = static_cast<uint4*>(p.piece[k]) + row * (p.start[k + 1] - p.start[k]) + (c - p.start[k]);
+    uint4* const whole = static_cast<uint4*>(p.whole) + row * p.pitch + p.column[k] + (c - p.start[k]);
+    *(p.join ? whole : piece) = *(p.join ? piece : whole);
+  }
+}
+
 template <class T> __global__ void __launch_bounds__(kThreads) block_move_kernel(const __grid_constant__ BlockMove m) {
   int64_t x_at = 0, y_at = 0;
   for (int a = 0; a < m.rank; ++a) {
@@ -76,6 +92,12 @@ template <int kLog> int block_move(const BlockMove& m, void* stream) {
 }  // namespace
 }  // namespace BARACUDA_ISA
 
+int shape_pieces_cuda(const PiecesCuda& p, void* stream) {
+  const int64_t width = p.start[p.count], all = p.rows * width;
+  if (all == 0) return 0;
+  const bool narrow = all < int64_t(1) << 31;
+  return device::launch(pieces_kernel, device::blocks_for(all, kThreads), kThreads, 0, stream, Pieces{p, device::Divisor::of(uint32_t(narrow ? width : 1)), narrow});
+}
 int (*const shape_triangle_cuda[5])(const TriangleCuda&, void*) = {triangle<0>, triangle<1>, triangle<2>, triangle<3>, triangle<4>};
 int (*const shape_block_move_cuda[5])(const BlockMove&, void*) = {block_move<0>, block_move<1>, block_move<2>, block_move<3>, block_move<4>};
 

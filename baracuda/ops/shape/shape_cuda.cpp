@@ -21,6 +21,37 @@ template <class Op> Status run_moves(const Launch<Op>& l) {
   });
 }
 
+// Several pieces that are dense, as the whole is, by one launch for kMostPieces; false where they are not, or no whole words.
+bool dense_pieces(const TensorView& whole, int axis, Tensors pieces, bool join, void* stream, int& error) {
+  constexpr int64_t kUnit = 16, kLeast = 3;
+  int64_t inner = int64_t(byte_size(whole.dtype)), at = 0;
+  for (int a = axis + 1; a < whole.shape.rank; ++a) inner *= whole.shape[a];
+  bool units = int64_t(pieces.size()) >= kLeast && whole.contiguous() && uintptr_t(whole.data) % kUnit == 0;
+  for (const TensorView& p : pieces) units = units && p.contiguous() && uintptr_t(p.data) % kUnit == 0 && p.shape[axis] * inner % kUnit == 0;
+  if (!units || whole.numel() == 0) return units;
+  PiecesCuda q{};
+  q.whole = whole.data, q.join = join, q.pitch = whole.shape[axis] * inner / kUnit, q.rows = whole.numel() * int64_t(byte_size(whole.dtype)) / (q.pitch * kUnit);
+  for (const TensorView& p : pieces) {
+    const int64_t width = p.shape[axis] * inner / kUnit;
+    if (p.data && width > 0) {
+      q.piece[q.count] = p.data, q.column[q.count] = at, q.start[q.count + 1] = q.start[q.count] + width;
+      if (++q.count == kMostPieces) error = error ? error : shape_pieces_cuda(q, stream), q.count = 0;
+    }
+    at += width;
+  }
+  if (q.count && !error) error = shape_pieces_cuda(q, stream);
+  return true;
+}
+template <class Op> Status run_pieces(const Launch<Op>& l, const TensorView& whole, Tensors pieces, bool join) {
+  return device::queue(l.stream, Op::name, [&] {
+    DeviceMoves m{l.stream.handle};
+    if (!dense_pieces(whole, axis_at(l.desc.axis, l.desc.shape.rank), pieces, join, m.stream, m.error)) move(l, m);
+    return m.error;
+  });
+}
+Status run_concat(const Launch<Concat>& l) { return run_pieces(l, l.args.y, l.args.x, true); }
+Status run_split(const Launch<Split>& l) { return run_pieces(l, l.args.x, l.args.y, false); }
+
 // The axes of a map with the strides of both tensors: those of extent 1 left out, neighbours that stay as they are made one.
 template <class To> void set_axes(const IndexMap& map, const TensorView& x, const TensorView& y, To& to) {
   to.rank = 0;
@@ -192,8 +223,8 @@ int shape_detail::move_on_device(const TensorView& x, const TensorView& y, void*
     return list;                                                      \
   }
 BARACUDA_SHAPE_ROW(Permute, bits_row<Permute>("permute.cuda.strided", run_moves))
-BARACUDA_SHAPE_ROW(Concat, bits_row<Concat>("concat.cuda.strided", run_moves))
-BARACUDA_SHAPE_ROW(Split, bits_row<Split>("split.cuda.strided", run_moves))
+BARACUDA_SHAPE_ROW(Concat, bits_row<Concat>("concat.cuda.strided", run_concat))
+BARACUDA_SHAPE_ROW(Split, bits_row<Split>("split.cuda.strided", run_split))
 BARACUDA_SHAPE_ROW(Pad, bits_row<Pad>("pad.cuda.units", run_pad))
 BARACUDA_SHAPE_ROW(PadBackward, sum_row<PadBackward>("pad_backward.cuda.units", run_pad_backward))
 BARACUDA_SHAPE_ROW(Flip, bits_row<Flip>("flip.cuda.units", run_gather))

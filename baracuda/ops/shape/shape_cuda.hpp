@@ -51,6 +51,17 @@ struct RollFlat {
 };
 extern int (*const shape_roll_flat_cuda[5])(const RollFlat&, void* stream);
 
+// Several pieces of a whole, or the whole from them: rows of units of 16 bytes.
+inline constexpr int kMostPieces = 64;
+struct PiecesCuda {
+  int count;
+  void *piece[kMostPieces], *whole;
+  int64_t start[kMostPieces + 1], column[kMostPieces];  // units of a row before each piece among those of this launch, and in the whole
+  int64_t rows, pitch;                                  // of the whole, in units
+  bool join;
+};
+int shape_pieces_cuda(const PiecesCuda& p, void* stream);
+
 // Columns below cut = row + diagonal + lower are lower's to keep and upper's to clear.
 struct TriangleCuda {
   device::Walk<2> rows;  // of all matrices, x and y
@@ -75,12 +86,15 @@ extern int (*const shape_block_move_cuda[5])(const BlockMove&, void* stream);
 
 // y = x[which] of up to kSelectCases cases from `first` on; the others are of other launches.
 inline constexpr int kSelectCases = 8;
+constexpr int select_lanes(int bytes) { return bytes < 2 ? 8 : 16 / bytes; }  // of a unit
+enum class WhichType : uint8_t { boolean, i32, i64 };
 struct SelectCuda {
   device::Walk<2 + kSelectCases> walk;  // which, y or dy, cases
   const void *which, *x[kSelectCases];
   void* y;
   int64_t first, last;                  // last: number of the last case of all
   int cases;
+  WhichType type;
 };
 // dx[k] = dy where which is case place[k], else 0.
 struct SelectBackwardCuda {
@@ -89,11 +103,11 @@ struct SelectBackwardCuda {
   void* dx[kSelectCases];
   int64_t place[kSelectCases], last;
   int cases;
+  WhichType type;
 };
-enum class WhichType : uint8_t { boolean, i32, i64 };
 struct SelectCudaKernels {
-  int (*select[5])(const SelectCuda&, WhichType, void* stream);
-  int (*backward[5])(const SelectBackwardCuda&, WhichType, void* stream);
+  int (*select[5])(const SelectCuda&, void* stream);
+  int (*backward[5])(const SelectBackwardCuda&, void* stream);
 };
 extern const SelectCudaKernels select_n_cuda_kernels;
 

@@ -46,6 +46,17 @@ template <class T> __device__ __forceinline__ Vector<T, kLanes<T>> load_shifted(
   struct Words { uint32_t word[4]; };
   return __builtin_bit_cast(Vector<T, kLanes<T>>, Words{{w[0], w[1], w[2], w[3]}});
 }
+// The unit from p on, of which `begin` elements of a row of `length` lie before.
+template <class T> __device__ __forceinline__ Vector<T, kLanes<T>> load_unit_of_row(const T* p, int64_t begin, int64_t length) {
+  constexpr int V = kLanes<T>;
+  const int64_t before = int64_t(unsigned(uintptr_t(p)) & 15) / int64_t(sizeof(T));
+  if (before == 0) return *reinterpret_cast<const Vector<T, V>*>(p);
+  if (begin >= before && begin - before + 2 * V <= length) return load_shifted(p);
+  Vector<T, V> e;
+#pragma unroll
+  for (int j = 0; j < V; ++j) e.lane[j] = p[j];
+  return e;
+}
 template <class T, int N> __device__ __forceinline__ Vector<T, N> reversed(const Vector<T, N>& v) {
   Vector<T, N> r;
 #pragma unroll
@@ -91,15 +102,8 @@ template <class T, class I, bool kUnits> __global__ void __launch_bounds__(kThre
         } else {
           const T* p = x + x_at + run.from * inner.x_stride - (backwards ? V - 1 : 0);
           const int64_t low = run.step < 0 ? run.from - (V - 1) : run.from;
-          const int64_t begin = inner.x_stride > 0 ? low : inner.map.n - V - low;  // elements of x's row that lie before p
-          const int64_t before = int64_t(unsigned(uintptr_t(p)) & 15) / int64_t(sizeof(T));
           if (step == 1 || backwards) {
-            if (before == 0) e = *reinterpret_cast<const Vector<T, V>*>(p);
-            else if (begin >= before && begin - before + 2 * V <= inner.map.n) e = load_shifted(p);
-            else {
-#pragma unroll
-              for (int j = 0; j < V; ++j) e.lane[j] = p[j];
-            }
+            e = load_unit_of_row(p, inner.x_stride > 0 ? low : inner.map.n - V - low, inner.map.n);
             if (backwards) e = reversed(e);
           } else {
 #pragma unroll
@@ -158,24 +162,53 @@ template <int kLog> int gather(const GatherAxes& g, void* stream) {
   return device::launch(gather_kernel<T, int64_t, false>, device::blocks_for(elements, kThreads), kThreads, 0, stream, n);
 }
 
-// --- the adjoint, an element of dx a thread; but where maps overlap it has one term
+// --- the adjoint: where every axis is taken by one index of y alone, a box of dx, its units of 16 bytes are copied; around it an element a thread is summed
 template <class I> struct SumBack {
   int rank;
   bool narrow;  // elements < 2^31
   struct {
     AxisMapOf<I> map;
-    device::Divisor by;  // map.n
+    I count, skip, skipped;  // indices 0, 1, ... below skip, and behind those that are skipped
+    device::Divisor by;      // count
     int64_t x_stride, y_stride;
   } axis[kMaxRank];
   const void* dy;
   void* dx;
   int64_t elements;
 };
+struct Box {
+  int rank;
+  bool narrow;  // units < 2^31
+  struct {
+    int64_t count;  // on the last axis in units
+    device::Divisor by;
+    int64_t x_stride, y_stride;
+  } axis[kMaxRank];
+  const void* dy;
+  void* dx;
+  int64_t units, before, length;  // elements of dy's row: before those of the box, all
+};
+template <class T> __global__ void __launch_bounds__(kThreads) box_kernel(const __grid_constant__ Box b) {
+  constexpr int V = kLanes<T>;
+  for (int64_t u = int64_t(blockIdx.x) * kThreads + threadIdx.x; u < b.units; u += int64_t(gridDim.x) * kThreads) {
+    int64_t rest = u, x_at = 0, y_at = 0, place = 0;
+#pragma unroll 1
+    for (int a = b.rank - 1; a >= 0; --a) {
+      const int64_t q = b.narrow ? int64_t(b.axis[a].by.quotient(uint32_t(rest))) : rest / b.axis[a].count, r = rest - q * b.axis[a].count;
+      if (a == b.rank - 1) place = r;
+      x_at += r * b.axis[a].x_stride, y_at += r * b.axis[a].y_stride;
+      rest = q;
+    }
+    const T* const p = static_cast<const T*>(b.dy) + y_at;
+    *reinterpret_cast<Vector<T, V>*>(static_cast<T*>(b.dx) + x_at) = load_unit_of_row(p, b.before + place * V, b.length);
+  }
+}
 template <class I> __device__ __forceinline__ I index_along(const SumBack<I>& s, int a, int64_t& rest) {
-  const int64_t q = s.narrow ? int64_t(s.axis[a].by.quotient(uint32_t(rest))) : rest / s.axis[a].map.n;
-  const I i = I(rest - q * s.axis[a].map.n);
+  const auto& axis = s.axis[a];
+  const int64_t q = s.narrow ? int64_t(axis.by.quotient(uint32_t(rest))) : rest / axis.count;
+  const I i = I(rest - q * axis.count);
   rest = q;
-  return i;
+  return i < axis.skip ? i : i + axis.skipped;
 }
 template <class T, class I> __global__ void __launch_bounds__(kThreads) sum_back_kernel(const __grid_constant__ SumBack<I> s) {
   using Progression = typename AxisMapOf<I>::Progression;
@@ -218,11 +251,53 @@ template <class T, class I> __global__ void __launch_bounds__(kThreads) sum_back
     *to = from_double<T>(sum);
   }
 }
+// The box in units of dx, by the singles of the axes; false where it is less than half of dx.
+template <class T> bool box_of(const SumBackAxes& s, int64_t elements, AxisMap::Singles (&in)[kMaxRank], Box& b) {
+  constexpr int V = kLanes<T>;
+  const int last = s.rank - 1;
+  bool whole = s.axis[last].x_stride == 1 && s.axis[last].y_stride == 1 && uintptr_t(s.dx) % 16 == 0;
+  int64_t of_box = 1, x_at = 0, y_at = 0;
+  for (int a = 0; a < s.rank; ++a) {
+    const ShapeAxis& axis = s.axis[a];
+    in[a] = axis.map.singles();
+    if (a == last) in[a].begin = device::ceil_div(in[a].begin, V) * V, in[a].end = in[a].end / V * V;
+    else whole = whole && (axis.map.n == 1 || axis.x_stride % V == 0);
+    const int64_t count = in[a].end - in[a].begin;
+    if (!whole || count <= 0) return false;
+    b.axis[a] = {a == last ? count / V : count, {}, a == last ? V : axis.x_stride, a == last ? V : axis.y_stride};
+    of_box *= count, x_at += in[a].begin * axis.x_stride, y_at += (in[a].begin + in[a].shift) * axis.y_stride;
+  }
+  b.rank = s.rank, b.units = of_box / V, b.narrow = b.units < int64_t(1) << 31;
+  for (int a = 0; a < s.rank; ++a) b.axis[a].by = device::Divisor::of(uint32_t(b.narrow ? b.axis[a].count : 1));
+  b.dy = static_cast<const T*>(s.dy) + y_at, b.dx = static_cast<T*>(s.dx) + x_at;
+  b.before = in[last].begin + in[last].shift, b.length = s.axis[last].map.m;
+  return of_box >= elements / 2;
+}
 template <class T, class I> int sum_back_as(const SumBackAxes& s, int64_t elements, void* stream) {
-  SumBack<I> q{};
-  q.rank = s.rank, q.dy = s.dy, q.dx = s.dx, q.elements = elements, q.narrow = elements < int64_t(1) << 31;
-  for (int a = 0; a < s.rank; ++a) q.axis[a] = {narrowed_map<I>(s.axis[a].map), device::Divisor::of(uint32_t(q.narrow ? s.axis[a].map.n : 1)), s.axis[a].x_stride, s.axis[a].y_stride};
-  return device::launch(sum_back_kernel<T, I>, device::blocks_for(elements, kThreads), kThreads, 0, stream, q);
+  using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+  AxisMap::Singles in[kMaxRank] = {};
+  Box b{};
+  const bool box = box_of<Bits>(s, elements, in, b);
+  if (box)
+    if (const int e = device::launch(box_kernel<Bits>, device::blocks_for(b.units, kThreads), kThreads, 0, stream, b)) return e;
+  // Around the box: for each axis what lies beside it there, in the box on the axes before and anywhere on those behind.
+  for (int side = 0; side < (box ? s.rank : 1); ++side) {
+    SumBack<I> q{};
+    q.rank = s.rank, q.dy = s.dy, q.dx = s.dx, q.elements = 1;
+    for (int a = 0; a < s.rank; ++a) {
+      const ShapeAxis& axis = s.axis[a];
+      const int64_t n = axis.map.n, inside = in[a].end - in[a].begin;
+      q.axis[a] = {narrowed_map<I>(axis.map), I(n), I(n), 0, {}, axis.x_stride, axis.y_stride};
+      if (box && a < side) q.axis[a].count = I(inside), q.axis[a].skip = 0, q.axis[a].skipped = I(in[a].begin);
+      if (box && a == side) q.axis[a].count = I(n - inside), q.axis[a].skip = I(in[a].begin), q.axis[a].skipped = I(inside);
+      q.elements *= q.axis[a].count;
+    }
+    if (q.elements == 0) continue;
+    q.narrow = q.elements < int64_t(1) << 31;
+    for (int a = 0; a < s.rank; ++a) q.axis[a].by = device::Divisor::of(uint32_t(q.narrow ? q.axis[a].count : 1));
+    if (const int e = device::launch(sum_back_kernel<T, I>, device::blocks_for(q.elements, kThreads), kThreads, 0, stream, q)) return e;
+  }
+  return 0;
 }
 template <class T> int sum_back(const SumBackAxes& s, void* stream) {
   int64_t elements = 1;

@@ -142,6 +142,8 @@ TEST(Shape, Pad) {
       {DType::f32, {4, 5}, PadMode::replicate, {-2, -1}, {5, -1}, {}},   {DType::f32, {1, 1}, PadMode::replicate, {2, 0}, {2, 3}, {}},
       {DType::f32, {4, 5}, PadMode::circular, {4, 2}, {1, 5}, {}},       {DType::f32, {5, 4}, PadMode::circular, {-2, 0}, {4, -1}, {}},
       {DType::f32, {4, 5}, PadMode::symmetric, {4, 2}, {1, 5}, {}},      {DType::f32, {3, 2, 2, 3}, PadMode::symmetric, {0, 1, 2, 0}, {1, 0, 1, 0}, {}},
+      {DType::f64, {7, 6, 40}, PadMode::reflect, {2, 0, 3}, {1, 3, 2}, {}}, {DType::f32, {9, 64}, PadMode::symmetric, {3, 9}, {2, 1}, {}},
+      {DType::f32, {9, 64}, PadMode::replicate, {1, 5}, {0, 7}, {}},       {DType::f32, {9, 64}, PadMode::circular, {1, 5}, {0, 7}, {}},
       {DType::f32, {2, 2100}, PadMode::reflect, {1, 1500}, {0, 2099}, {}}, {DType::f32, {2, 1100}, PadMode::constant, {0, -3}, {1, 5}, {0, 3}}};
   for (const PadDescriptor& d : cases) {
     const Source s = source_of(d);
@@ -392,6 +394,36 @@ TEST(Shape, TrianglesAndDiagonals) {
           ASSERT_TRUE(out == want) << describe(d);
         }
       }
+}
+// More pieces than a launch takes, of whole words, some of them empty; joined and taken apart again.
+TEST(Shape, ManyPieces) {
+  for (DType t : {DType::i8, DType::bf16, DType::f32, DType::c128})
+    for (int64_t axis : {0, 1}) {
+      const int64_t word = 16 / int64_t(byte_size(t));
+      std::vector<Tensor> pieces, back;
+      Shape whole = axis ? Shape{3, 0, 2} : Shape{0, 2, word};
+      for (int64_t k = 0; k < 150; ++k) {
+        Shape p = whole;
+        p[int(axis)] = axis ? k % 7 * word : k % 7;
+        pieces.emplace_back(t, p), back.emplace_back(t, p);
+        put_bytes(pieces.back(), random_bytes(t, pieces.back().numel(), uint64_t(k)));
+      }
+      for (const Tensor& p : pieces) whole[int(axis)] += p.shape()[int(axis)];
+      Tensor y(t, whole);
+      const std::vector<TensorView> in(pieces.begin(), pieces.end()), out(back.begin(), back.end());
+      ASSERT_OK(run_plan<Concat>({t, whole, axis}, {in, y}));
+      const auto bytes = bytes_of(y);
+      size_t at = 0;
+      for (int64_t row = 0; row < (axis ? whole[0] : 1); ++row)
+        for (const Tensor& p : pieces) {
+          const auto piece = bytes_of(p);
+          const size_t n = piece.size() / size_t(axis ? whole[0] : 1);
+          ASSERT_TRUE(std::equal(bytes.begin() + std::ptrdiff_t(at), bytes.begin() + std::ptrdiff_t(at + n), piece.begin() + std::ptrdiff_t(size_t(row) * n)));
+          at += n;
+        }
+      ASSERT_OK(run_plan<Split>({t, whole, axis}, {y, out}));
+      for (size_t k = 0; k < pieces.size(); ++k) ASSERT_TRUE(bytes_of(back[k]) == bytes_of(pieces[k])) << k;
+    }
 }
 TEST(Shape, ThreadsAndRepeats) {
   const Tensor x = Tensor::normal(DType::f32, {40, 1500}, 1);
