@@ -247,7 +247,9 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
 }
 
 template <class T, int kWidth> int launch_scores(const SdpaCuda& p, void* stream) {
-  return general(p) ? launch_ordered<T, kWidth, Config<kWidth, true>>(p, keys_kernel<T, kWidth, true>, stream) : launch_ordered<T, kWidth, Config<kWidth, false>>(p, keys_kernel<T, kWidth, false>, stream);
+  if constexpr (!kIsF16<T>)
+    if (general(p)) return launch_ordered<T, kWidth, Config<kWidth, true>>(p, keys_kernel<T, kWidth, true>, stream);
+  return launch_ordered<T, kWidth, Config<kWidth, false>>(p, keys_kernel<T, kWidth, false>, stream);
 }
 template <class T> int backward(const SdpaCuda& p, void* stream) {
   if (sdpa_ordered_width(p.head_dim, p.head_dim_v) == 64) return launch_scores<T, 64>(p, stream);

@@ -84,6 +84,8 @@ std::string refuse_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
 }
 std::string refuse_backward_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
   if (d.has_bias()) return "for scores without bias";
+  if ((d.softcap != 0 || d.alibi) && (d.dtype != DType::bf16 || sdpa_ordered_width(d.head_dim, d.dv()) == 192))
+    return "for scores without softcap and ALiBi, but in bf16 with up to 128 or more than 192 columns";
   return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
 }
 uint32_t* carve_order(const SdpaDescriptor& d, Carver& c) { return d.varlen ? c.take<uint32_t>("order of blocks", 1 + d.batch * d.heads * blocks(d.q_len, 128)) : nullptr; }
