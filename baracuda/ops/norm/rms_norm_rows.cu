@@ -70,7 +70,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     Held<T, C> held[2];
     Held<T, C>& h = held[0];
     const auto add = [&](int c) { h.chunk[c] = Packed<T>::rounded([&](int j) { return h.chunk[c][j] + held[1].chunk[c][j]; }); };
-    if constexpr (kKept || C > 4) {
+    if constexpr (kWhole && (kKept || C > 4)) {
       ahead.take(held, n, t);
       if (residual) each_chunk<T, C>(n, t, [&](int c, int) { add(c); });
     } else {  // a chunk of both at a time takes fewer registers
