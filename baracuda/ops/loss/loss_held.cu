@@ -6,8 +6,6 @@
 //
 // A row that does not begin at 16 bytes lies in the words around it, filled up with -inf. Sums take elements K i ... K i + K - 1 from
 // words i and i + 1, so that they are joined in the same order wherever the row lies; maxima need no order, and dx is written word by word.
-//
-// Rows of up to 512 classes that follow one another without gaps come and go as tiles, and a part of a warp takes a row of one.
 #include <mutex>
 #include <vector>
 #include "baracuda/device/launch.hpp"
@@ -345,113 +343,6 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kMost
   if (h.blocks > 1 && !started) cluster_wait();
 }
 
-// --- short rows: `lanes` threads have pieces lane, lane + lanes, ... of a row, kTile / lanes rows are a tile; a piece is two halves where rows have an
-// even number of them, else an element. Where a row is whole words, one
-// of padding keeps rows from the same banks.
-constexpr int kShort = 512, kShortThreads = 128, kTile = 256;
-struct Short {
-  LossCudaRows rows;
-  int lanes, row_words, tile_words;  // row_words: of 16 bytes, 0 where a row is not whole words
-};
-template <class T> __device__ __forceinline__ void move_tile(const Short& h, const T* from, T* to, Word* held, int64_t rows, bool out) {
-  constexpr int K = kChunk<T>;
-  const int64_t n = h.rows.t.classes, count = rows * n;
-  const int words = int(count / K);
-  for (int q = int(threadIdx.x); q < words; q += kShortThreads) {
-    Word* const at = held + (h.row_words ? q + q / h.row_words : q);
-    if (out) *reinterpret_cast<uint4*>(to + int64_t(q) * K) = *reinterpret_cast<const uint4*>(at);
-    else copy_word(at, from + int64_t(q) * K);
-  }
-  const int rest = words * K + int(threadIdx.x);  // rows that are no whole words, and the last of them
-  if (rest >= count) return;
-  T& at = reinterpret_cast<T*>(held)[rest];
-  if (out) to[rest] = at;
-  else at = from[rest];
-}
-template <class T, int W> __device__ __forceinline__ void get_piece(const T* x, float (&v)[W]) {
-  if constexpr (W == 2) unpack_two<T>(*reinterpret_cast<const uint32_t*>(x), v[0], v[1]);
-  else v[0] = value(*x).v;
-}
-template <class T, int W> __device__ __forceinline__ void put_piece(T* x, const float (&v)[W]) {
-  if constexpr (W == 2) *reinterpret_cast<uint32_t*>(x) = packed<T>(v[0], v[1]);
-  else *x = element<T>(Pack<float, 1>::of(v[0]));
-}
-template <class T, int W> __global__ void __launch_bounds__(kShortThreads) short_kernel(const __grid_constant__ Short h) {
-  extern __shared__ Word memory[];
-  const LossCudaRows& p = h.rows;
-  const int n = int(p.t.classes), lanes = h.lanes, lane = int(threadIdx.x) % lanes, rows_of_tile = kTile / lanes;
-  const int pitch = n + (h.row_words ? kChunk<T> : 0);
-  const RowsLeft rows(p.kept, p.first, p.rows);
-  const int64_t tiles = (rows.all + rows_of_tile - 1) / rows_of_tile;
-  const auto sum_of = [&](double v) {
-    for (int w = lanes / 2; w; w /= 2) v = v + __shfl_xor_sync(0xffffffffu, v, w);
-    return v;
-  };
-  const auto move = [&](int64_t tile, int turn, bool out) {
-    const int64_t first = tile * rows_of_tile, left = rows.all - first;
-    move_tile(h, static_cast<const T*>(p.x) + first * n, static_cast<T*>(p.dx) + first * n, memory + turn * h.tile_words, left < rows_of_tile ? left : rows_of_tile, out);
-  };
-  int turn = 0;
-  if (int64_t(blockIdx.x) < tiles) move(blockIdx.x, 0, false);
-  for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x, turn ^= 1) {
-    commit_words(), wait_for_words<0>();
-    __syncthreads();
-    if (tile + gridDim.x < tiles) move(tile + gridDim.x, turn ^ 1, false);
-    commit_words();
-    for (int i = int(threadIdx.x) / lanes; i < rows_of_tile; i += kShortThreads / lanes) {
-      const int64_t r = tile * rows_of_tile + i, token = r < rows.some ? token_of(p.kept, p.first + r) : 0, target = r < rows.some ? target_of(p.t, token) : kIgnored;
-      T* const x = reinterpret_cast<T*>(memory + turn * h.tile_words) + i * pitch;
-      const int mine = target < 0 ? 0 : n;  // threads of a warp stay together
-      const double g = target < 0 ? 0 : upstream(p, token);
-      float most = -INFINITY;
-#pragma unroll 4
-      for (int j = lane * W; j < mine; j += lanes * W) {
-        float v[W];
-        get_piece<T, W>(x + j, v);
-        most = fmaxf(most, fmaxf(v[0], v[W - 1]));
-      }
-      for (int w = lanes / 2; w; w /= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, w));
-      const float base = most == -INFINITY ? 0 : most;
-      float sums[W] = {};
-      double total = 0;
-#pragma unroll 4
-      for (int j = lane * W; j < mine; j += lanes * W) {
-        float v[W];
-        get_piece<T, W>(x + j, v);
-#pragma unroll
-        for (int k = 0; k < W; ++k) sums[k] = sums[k] + term(v[k] - base);
-      }
-      if (p.smoothing > 0 && p.loss) {
-        for (int j = lane; j < mine; j += lanes) total = total + double(value(x[j]).v);
-        total = sum_of(total);
-      }
-      double exps = sum_of(W == 2 ? double(sums[0] + sums[W - 1]) : double(sums[0]));
-      if (most == -INFINITY) exps = kNaN;  // no class has a probability
-      const float at_target = target < 0 ? 0 : value(x[target]).v;
-      __syncwarp();
-      if (p.dx && target < 0 && r < rows.all)
-        for (int j = lane * W; j < n; j += lanes * W) put_piece<T, W>(x + j, {});
-      if (target < 0) continue;
-      if (p.loss && lane == 0) note(p, token, exps, total, most, at_target);
-      if (!p.dx) continue;
-      const Known known = known_of(p, g, exps, most);
-      const RowSlope<T, float> slope(known.per_exp, known.uniform);
-#pragma unroll (sizeof(T) == 4 ? 1 : 4)
-      for (int j = lane * W; j < n; j += lanes * W) {
-        float v[W];
-        get_piece<T, W>(x + j, v);
-#pragma unroll
-        for (int k = 0; k < W; ++k) v[k] = slope(v[k] - most);
-        put_piece<T, W>(x + j, v);
-      }
-      if (int(target) / W % lanes == lane) x[target] = at_hit<T>(known, at_target);
-    }
-    if (!p.dx) continue;
-    __syncthreads();
-    move(tile, turn, true);
-  }
-}
-
 // A thread for a row: what held_kernel found to the losses.
 constexpr int kFinish = 256;
 __global__ void __launch_bounds__(kFinish) finish_kernel(const __grid_constant__ LossCudaRows p) {
@@ -508,33 +399,12 @@ int resident(const void* kernel, const cudaLaunchConfig_t& how, int blocks, int 
   entries.push_back({kernel, how.dynamicSmemBytes, threads, blocks, device, count});
   return count;
 }
-// -1: not short, or not without gaps.
-template <class T> int short_rows(const LossCudaRows& p, int device, void* stream) {
-  constexpr int K = kChunk<T>;
-  const int64_t n = p.t.classes;
-  if (n > kShort || p.x_pitch != n || uintptr_t(p.x) % 16 || (p.dx && (p.dx_pitch != n || uintptr_t(p.dx) % 16))) return kLossNotHeld;
-  Short h{p, 4, n % K == 0 ? int(n / K) : 0, 0};
-  while (h.lanes < 32 && h.lanes * 32 < n) h.lanes *= 2;
-  const int rows = kTile / h.lanes;
-  h.tile_words = h.row_words ? rows * (h.row_words + 1) : int(rows * n / K);
-  cudaLaunchConfig_t how{};
-  how.blockDim = kShortThreads;
-  how.dynamicSmemBytes = size_t(2 * h.tile_words) * 16;
-  int error = 0;
-  auto kernel = short_kernel<T, 1>;
-  if constexpr (sizeof(T) == 2)
-    if (n % 2 == 0) kernel = short_kernel<T, 2>;
-  const int64_t most = resident(reinterpret_cast<const void*>(kernel), how, 1, device, error), wanted = device::ceil_div(p.rows, rows);
-  return error ? error : device::launch(kernel, unsigned(wanted < most ? wanted : most), kShortThreads, how.dynamicSmemBytes, stream, h);
-}
 template <class T, class U> int held(const LossCudaRows& p, void* stream) {
   if (p.rows == 0) return 0;
   int device = 0;
   if (const cudaError_t e = cudaGetDevice(&device)) return int(e);
   const Shares s = shares_of(p.t.classes, int(sizeof(T)), device::facts(device).arch);
   if (s.words == 0 || p.lse_in.data || p.bias || p.softcap > 0) return kLossNotHeld;
-  if constexpr (std::is_same_v<T, U>)
-    if (const int e = short_rows<T>(p, device, stream); e != kLossNotHeld) return e || !p.loss ? e : finish(p, stream);
   constexpr int K = kChunk<T>;
   const bool whole = p.t.classes % K == 0 && uintptr_t(p.x) % 16 == 0 && p.x_pitch % K == 0 &&
                      (!p.dx || (uintptr_t(p.dx) % (sizeof(U) * K) == 0 && p.dx_pitch % K == 0));
