@@ -1,6 +1,7 @@
-// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims up to 128, plain scores.
-//   keys kernel   two warpgroups own 64 keys each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with the weights in registers; ds by way of
-//                 shared memory to dq = ds k, whose halves the warpgroups make. A third warpgroup has tiles brought and dq added by the copy engine
+// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims up to 128.
+//   keys kernel   two warpgroups own 64 keys each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with the weights in registers; ds (kGeneral: from
+//                 p times the softcap's derivative, which waits in shared memory) by way of shared memory to a third one, which makes the halves of dq = ds k.
+//                 A fourth has tiles brought and dq added by the copy engine
 #include "baracuda/ops/attention/attention_ordered.cuh"
 
 namespace baracuda {
