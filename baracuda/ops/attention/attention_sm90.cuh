@@ -20,7 +20,7 @@ template <int kColumns, bool kGeneral> struct WgmmaShape {
   static constexpr int kGroups = kWidth == 64 && !kGeneral ? 3 : 2, kRows = 64 * kGroups, kWorkers = 128 * kGroups, kThreads = kWorkers + 128;
   static constexpr int kKeys = kWidth <= 128 ? 128 : kWidth == 192 ? 96 : 80;
   static constexpr bool kHeld = kWidth == 128 && !kGeneral;  // queries stay in registers
-  static constexpr int kGiven = kGroups == 3 ? 32 : kWidth <= 192 ? 56 : 40, kTaken = kGroups == 3 ? 160 : kWidth <= 192 ? 224 : 232;  // registers of a thread: of the copying one, of workers; as many as the launch has
+  static constexpr int kGiven = kGroups == 3 ? 32 : kGeneral && kWidth <= 192 ? 56 : 40, kTaken = kGroups == 3 ? 160 : kGeneral && kWidth <= 192 ? 224 : 232;  // registers of a thread: of the copying one, of workers; as many as the launch has
   static_assert(kGiven + kGroups * kTaken <= 65536 / kThreads / 8 * 8 * (kGroups + 1), "more than the launch has: the workers would wait for ever");
   static constexpr int kQueries = kWidth <= 128 ? 2 : 1;  // blocks of queries in shared memory
   static constexpr size_t kBytes = size_t(kQueries * kRows + 4 * kKeys) * kWidth * 2 + 1024;
