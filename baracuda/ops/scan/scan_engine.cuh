@@ -232,7 +232,7 @@ template <class Op, int N_> struct ColumnIo {
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       kept[q][k] = none;
-      if (first + k < end && first + k - late >= 0 && first + k - late < op.p.n) kept[q][k] = element_at(op, q, at[q], first + k - late);
+      if (first + k < end && first + k - late >= 0 && (late >= 0 || first + k - late < op.p.n)) kept[q][k] = element_at(op, q, at[q], first + k - late);
     }
   }
   __device__ void view(int q, int, E (&x)[N]) const {
