@@ -2,7 +2,8 @@
 """kernel_facts.py LIBRARY [--write]: registers, stack, shared memory and code size of every kernel in the CUDA half.
 
 Compares them with baracuda/device/kernel_facts.tsv, which is kept for one architecture, and fails where a kernel is missing there or
-gone, needs a stack that it did not, takes more than 8 registers or 4 KiB of shared memory more, or grew its code by half. --write renews the file."""
+gone, needs a stack that it did not, takes more than 8 registers or 4 KiB of shared memory more, or grew its code by half. --write renews the file.
+A kernel's name has its unit before it: two units may have kernels of one name."""
 import argparse
 import pathlib
 import re
@@ -25,6 +26,18 @@ def cuobjdump():
     return found or sys.exit("cuobjdump was not found: it comes with the CUDA toolkit, and as the Python package nvidia-cuda-cuobjdump")
 
 
+def without_arguments(name):
+    """Without the last pair of brackets, for template arguments may have some too."""
+    if not name.endswith(")"):
+        return name
+    depth = 0
+    for at in range(len(name) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(name[at], 0)
+        if depth == 0:
+            return name[:at]
+    return name
+
+
 def facts(library):
     tool = cuobjdump()
     usage = output(tool, "--dump-resource-usage", library)
@@ -44,9 +57,11 @@ def facts(library):
     readable = output("c++filt", text="\n".join(names)).splitlines()
     result = {}
     for name, plain in zip(names, readable):
-        plain = re.sub(r"_GLOBAL__N__[0-9a-f]+_\d+_(\w+?)_cu_[0-9a-f]+(_\d+)?", r"\1", plain)
+        unit = re.search(r"_GLOBAL__N__[0-9a-f]+_\d+_(\w+?)_cu_[0-9a-f]+", name)
         plain = plain.replace("(anonymous namespace)::", "").replace("baracuda::cuda::", "").replace("baracuda::", "")
-        result[re.sub(r"^void |\(.*?\)$", "", plain)] = found[name]
+        result[(f"{unit[1]}: " if unit else "") + without_arguments(plain).removeprefix("void ")] = found[name]
+    if len(result) != len(found):
+        sys.exit(f"{len(found)} kernels have {len(result)} names")
     return architectures, result
 
 
