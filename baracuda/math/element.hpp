@@ -1,8 +1,8 @@
 #pragma once
 // Elements in memory and their way into a Pack and back: load<N>(p), store<T, N>(p, x), and load_tail / store_tail for
 // the last `count` lanes, which touch no byte beyond them. f16, bf16 and 8-bit floats compute in float and are rounded once,
-// to nearest even, at the store. The bit tricks serve every path; F16C is only faster (equal for all 2^32 floats). vcvtneps2bf16 is
-// not used: it flushes subnormals.
+// to nearest even, at the store. The bit tricks serve every path; F16C is only faster (equal for all 2^32 floats). VCVTNEPS2BF16,
+// which flushes subnormals, is bf16_instruction.hpp's.
 #include <cstdint>
 #include <limits>
 #include <type_traits>
