@@ -102,6 +102,8 @@ struct Team {
   // Of the loop over rows: the first row of a block, or a cluster, and from one to its next.
   __device__ int64_t first_row() const { return int64_t(blocks > 1 ? blockIdx.x / unsigned(blocks) : blockIdx.x) * slots; }
   __device__ int64_t row_step() const { return int64_t(blocks > 1 ? gridDim.x / unsigned(blocks) : gridDim.x) * slots; }
+  // Before a row: the places of all chunks are worked out again, where registers do not hold them from row to row.
+  __device__ __forceinline__ void forget_places(int& n) { asm volatile("" : "+r"(thread), "+r"(n)); }
   // After the last row: what others read of a block must live.
   __device__ void leave() const { if (blocks > 1) cluster_barrier(); }
   // Joined over the team, for all its threads; `none` changes nothing. `shared` holds 64 S; a block calls with two such in turn, so that one
@@ -258,14 +260,13 @@ template <class T, class F> __device__ __forceinline__ void over_row(const T* ro
 #pragma unroll 1
   for (int i = t.thread; i < n; i += t.size) f(value(row[i]));
 }
-// What a thread has of the rows of K tensors, a turn ahead. `slots`: ahead_bytes().
-template <class T, int K, int C, bool kWhole> struct Ahead {
+// What a thread has of the rows of K tensors, a turn ahead; of rows that are not whole, those of the first S. `slots`: ahead_bytes().
+template <class T, int K, int C, bool kWhole, int S = K * C < 16 ? K : 0> struct Ahead {
   uint4* slots;
   const T* rows[K];
-  static constexpr bool kStaging = kWhole || K * C < 16;  // longer rows that are not whole have no room
   bool staged = kWhole;  // else rows that are not whole are read when they are taken
   __device__ explicit Ahead(void* shared) : slots(static_cast<uint4*>(shared) + threadIdx.x) {
-    if constexpr (!kWhole && kStaging) {
+    if constexpr (!kWhole && S > 0) {
       unsigned bytes;
       asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
       staged = bytes > 0;
@@ -286,8 +287,8 @@ template <class T, int K, int C, bool kWhole> struct Ahead {
             const auto to = unsigned(__cvta_generic_to_shared(slots + (k * C + c) * int(blockDim.x)));
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(row[k] + i) : "memory");
           });
-      if constexpr (!kWhole && kStaging)
-        if (row[k] && staged) {  // the pieces that a chunk lies in; what is before the row is read, what is behind it is not
+      if constexpr (!kWhole && S > 0)
+        if (k < S && row[k] && staged) {  // the pieces that a chunk lies in; what is before the row is read, what is behind it is not
           constexpr int N = kChunk<T>;
           const int s = misplaced(row[k]);
           each_chunk<T, C>(n, t, [&](int c, int i) {
@@ -303,7 +304,7 @@ template <class T, int K, int C, bool kWhole> struct Ahead {
   __device__ __forceinline__ Packed<T> taken(int k, int c, int i, int n) const {
     if constexpr (kWhole) return Packed<T>::load(slots + (k * C + c) * int(blockDim.x));
     const int s = misplaced(rows[k]);
-    if (!kStaging || !staged) return load_shifted(rows[k], i, n, s);
+    if (S == 0 || k >= S || !staged) return load_shifted(rows[k], i, n, s);
     const uint4* const slot = slots + (k * C + c) * 2 * int(blockDim.x);
     const Packed<T> a = Packed<T>::load(slot);
     return s == 0 ? a : shifted<T>(a, Packed<T>::load(slot + blockDim.x), s);

@@ -124,6 +124,7 @@ TEST(RmsNorm, LongRowsAndManyRows) {
   check_values({{.dtype = DType::bf16, .shape = {2, 20000}}});
   check_values({{.dtype = DType::f32, .shape = {1, 100001}}});
   check_values({{.dtype = DType::f32, .shape = {9000, 6}}});
+  for (bool residual : {false, true}) check_values({{.dtype = DType::f32, .shape = {300, 8195}}, residual});
 }
 TEST(RmsNorm, BroadcastAndReversedInputs) {
   const RmsNormDescriptor d{.shape = {6, 40}};

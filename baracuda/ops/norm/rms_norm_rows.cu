@@ -13,7 +13,8 @@ using V = Pack<float, 1>;
 
 // Chunks of a thread; forward, of rows in f32 that kMostTeam threads do not hold so, twice as many.
 constexpr int kForward = 4;
-template <int C, bool kWhole> constexpr int kForwardThreads = C > 4 || kWhole ? kMostTeam : 576;  // of a multiprocessor, whose registers they share
+template <int C, bool kWhole> constexpr int kForwardThreads = kWhole ? kMostTeam : C > 4 ? 640 : 576;  // of a multiprocessor, whose registers they share
+template <int C> constexpr int kAhead = C > 4 ? 1 : 2;  // x, or x and residual: of rows that are not whole
 template <class T> constexpr int kBackward = 16 / kChunk<T>;
 
 template <class T> __device__ __forceinline__ V rounded_to(V v) { return Packed<T, 4 / int(sizeof(T))>::rounded([&](int) { return v; })[0]; }
@@ -49,12 +50,12 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[2][kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
-  const Team t(p.team);
-  const int n = int(p.n);
+  Team t(p.team);
+  int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
   Weights<W, N> weight[kKept ? C : 1];
   if constexpr (kKept) each_chunk<T, C>(n, t, [&](int c, int i) { weight[c] = Weights<W, N>(p, i, n); });
-  Ahead<T, 2, C, kWhole> ahead(slots);
+  Ahead<T, 2, C, kWhole, kAhead<C>> ahead(slots);
   const auto fetch = [&](int64_t first) {
     int64_t at[5];
     p.rows.offsets(first + t.slot < rows ? first + t.slot : first, at);
@@ -64,6 +65,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   bool other = false;  // buffer of this row's sum
   if (first < rows) fetch(first);
   for (; first < rows; first += step, other = !other) {
+    if constexpr (!kWhole && C > 4) t.forget_places(n);
     const bool live = first + t.slot < rows;
     const int m = live ? n : 0;
     const T *const x = ahead.rows[0], *const residual = ahead.rows[1];
@@ -179,10 +181,11 @@ template <class T, class W> int forward(const RmsNormCuda& given, void* stream) 
     RmsNormCuda p = given;
     const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
     p.team = shape.team;
-    const size_t ahead = ahead_bytes(p.residual ? 2 : 1, C, shape.block);
+    const int tensors = p.residual ? 2 : 1;
     const void* const data[] = {p.x, p.residual, p.y, p.residual_out};
-    bool whole = ahead <= kMostAhead;
+    bool whole = ahead_bytes(tensors, C, shape.block) <= kMostAhead;
     for (int k = 0; k < 4; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
+    const size_t ahead = ahead_bytes(whole || tensors < kAhead<C> ? tensors : kAhead<C>, C, shape.block);
     return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead, whole), stream, p,
                   whole ? kForwardThreads<C, true> : kForwardThreads<C, false>);
   });

@@ -11,15 +11,15 @@ using namespace row_team;
 using namespace softmax_short;
 
 constexpr int kChunks = 4;  // of a thread; of rows in f32 that kMostTeam threads do not hold so, twice as many
-template <class T, int C, bool kWhole> constexpr int kForwardThreads = C > 4 || (kWhole && kIsHalf<T>) ? kMostTeam : kWhole ? 1024 : 576;  // of a multiprocessor, whose registers they share
+template <class T, int C, bool kWhole> constexpr int kForwardThreads = kWhole ? (C > 4 || kIsHalf<T> ? kMostTeam : 1024) : C > 4 ? 640 : 576;  // of a multiprocessor, whose registers they share
 
 template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kForwardThreads<T, C, kWhole>, 1) forward_kernel(const __grid_constant__ SoftmaxCuda p) {
   constexpr int N = kChunk<T>;
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ float shared[2][64];
-  const Team t(p.team);
-  const int n = int(p.n);
+  Team t(p.team);
+  int n = int(p.n);
   const int64_t rows = p.lines.units, step = t.row_step();
   const V scale = p.negate ? -p.scale : p.scale;
   Ahead<T, 1, C, kWhole> ahead(slots);
@@ -31,6 +31,7 @@ template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kForwar
   int64_t first = t.first_row();
   if (first < rows) fetch(first);
   for (; first < rows; first += step) {
+    if constexpr (!kWhole && C > 4) t.forget_places(n);
     const bool live = first + t.slot < rows;
     Held<T, C> held[1];
     ahead.take(held, n, t);
