@@ -398,7 +398,7 @@ template <class T, int kWidth, class C> int launch_ordered(const SdpaCuda& p, vo
   const auto map = [&](CUtensorMap& m, const SdpaTensor& t, int64_t heads, int64_t rows, int64_t width, int box) {
     return hopper::make_map(m, kIsF16<T>, t.p, {batch, heads, rows, width}, {t.batch, t.head, t.row, 1}, box);
   };
-  const int64_t cached = (p.right < 0 ? 32 : 128) << 20;  // under a causal mask more heads, so that fewer blocks of one wait for each other
+  const int64_t cached = (p.right < 0 ? 32 : kWidth == 64 ? 48 : 128) << 20;  // under a causal mask more heads, so that fewer blocks of one wait for each other
   const int64_t one = p.group / p.shares * p.q_len * (2 * (p.head_dim + p.head_dim_v) + 4 * kWidth);
   Work work{p, uint32_t(device::ceil_div(p.k_len, C::kRows)), uint32_t(most(1, least(p.batch * p.kv_heads * p.shares, cached / one)))};
   if (!map(work.q, p.q, p.heads, rows, p.head_dim, C::kTile) || !map(work.dy, p.dy, p.heads, rows, p.head_dim_v, C::kTile) ||
