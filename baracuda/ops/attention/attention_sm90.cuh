@@ -281,7 +281,11 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
       for (;; ++o) {
         barrier_wait(q_full + 8 * (o % C::kQueries), o / C::kQueries % 2);
         place = places + o % C::kQueries;
-        if (place->n < 0) break;
+        if (place->n < 0) {
+          __syncwarp();
+          release(q_free + 8 * (o % C::kQueries));  // a second pass waits for it
+          break;
+        }
         const int tiles = place->tiles;
         q = q0 + uint32_t(o % C::kQueries) * kRowsBytes;
 #pragma unroll
