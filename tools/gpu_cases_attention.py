@@ -171,14 +171,19 @@ def gradients_case(b, h, sq, sk, d, lengths=(), softcap=0.0, alibi=False, window
     return make
 
 
-for _d in (128, 64, 256):  # all of about the same work as the first
-    _h = 2048 // _d
-    for _name, _make in (("plain", gradients_case(2, _h, 4096, 4096, _d)), ("softcap", gradients_case(2, _h, 4096, 4096, _d, softcap=30.0)),
-                         ("ALiBi", gradients_case(2, _h, 4096, 4096, _d, alibi=True)), ("softcap ALiBi", gradients_case(2, _h, 4096, 4096, _d, softcap=30.0, alibi=True)),
-                         ("window 1024", gradients_case(2, _h, 9216, 9216, _d, window=1023)), ("top left", gradients_case(2, _h, 4096, 4096, _d, top_left=True)),
-                         ("S4000", gradients_case(2, _h, 4000, 4000, _d)), ("queries 2048 keys 5120", gradients_case(2, _h, 2048, 5120, _d)),
-                         ("sequences", gradients_case(0, _h, 0, 0, _d, lengths=(4096, 1000, 2500, 3000, 500, 1700)))):
-        case("attention", f"backward variant D{_d} {_name}", (torch.bfloat16,))(_make)
+def variants(make, prefix, widths):
+    """Scores, masks and lengths, all of about the same work as the first."""
+    for d in widths:
+        h = 2048 // d
+        for name, shape, options in (("plain", (2, h, 4096, 4096, d), {}), ("softcap", (2, h, 4096, 4096, d), dict(softcap=30.0)),
+                                     ("ALiBi", (2, h, 4096, 4096, d), dict(alibi=True)), ("softcap ALiBi", (2, h, 4096, 4096, d), dict(softcap=30.0, alibi=True)),
+                                     ("window 1024", (2, h, 9216, 9216, d), dict(window=1023)), ("top left", (2, h, 4096, 4096, d), dict(top_left=True)),
+                                     ("S4000", (2, h, 4000, 4000, d), {}), ("queries 2048 keys 5120", (2, h, 2048, 5120, d), {}),
+                                     ("sequences", (0, h, 0, 0, d), dict(lengths=(4096, 1000, 2500, 3000, 500, 1700)))):
+            case("attention", f"{prefix} D{d} {name}", (torch.bfloat16,))(make(*shape, **options))
+
+
+variants(gradients_case, "backward variant", (128, 64, 256))
 for _dtype, *_shape in ((torch.float16, 2, 16, 16, 8192, 8192, 128, True), (torch.bfloat16, 1, 16, 4, 4096, 4096, 128, True), (torch.bfloat16, 1, 32, 8, 16384, 16384, 128, True),
                         (torch.float16, 1, 16, 16, 2048, 2048, 192, True), (torch.bfloat16, 1, 16, 16, 4096, 4096, 192, False), (torch.bfloat16, 1, 16, 16, 3000, 3000, 96, False),
                         (torch.bfloat16, 2, 16, 16, 4096, 4096, 96, True)):
@@ -226,14 +231,7 @@ def variant_case(b, h, sq, sk, d, lengths=(), softcap=0.0, alibi=False, window=-
     return make
 
 
-for _d in (128, 64):  # all of about the same work as the first
-    _h = 2048 // _d
-    for _name, _make in (("plain", variant_case(2, _h, 4096, 4096, _d)), ("softcap", variant_case(2, _h, 4096, 4096, _d, softcap=30.0)),
-                         ("ALiBi", variant_case(2, _h, 4096, 4096, _d, alibi=True)), ("softcap ALiBi", variant_case(2, _h, 4096, 4096, _d, softcap=30.0, alibi=True)),
-                         ("window 1024", variant_case(2, _h, 9216, 9216, _d, window=1023)), ("top left", variant_case(2, _h, 4096, 4096, _d, top_left=True)),
-                         ("S4000", variant_case(2, _h, 4000, 4000, _d)), ("queries 2048 keys 5120", variant_case(2, _h, 2048, 5120, _d)),
-                         ("sequences", variant_case(0, _h, 0, 0, _d, lengths=(4096, 1000, 2500, 3000, 500, 1700)))):
-        case("attention", f"variant D{_d} {_name}", (torch.bfloat16,))(_make)
+variants(variant_case, "variant", (128, 64))
 for _shape in ((1, 8, 8, 512, 512, 128, True), (1, 16, 16, 512, 512, 64, True), (4, 8, 8, 256, 256, 64, True), (1, 8, 8, 512, 512, 128, False), (1, 16, 16, 2048, 2048, 96, True), (1, 16, 16, 4096, 4096, 192, True),
                (1, 16, 16, 4096, 4096, 192, False), (2, 16, 16, 4096, 4096, 96, True), (2, 16, 16, 4096, 4096, 96, False)):
     add((torch.bfloat16,), *_shape, False)

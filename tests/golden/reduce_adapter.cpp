@@ -67,6 +67,16 @@ std::pair<double, double> row_value(const ReduceDescriptor& d, const Values& row
     }
   }
 }
+auto value_of_each_row(Replay& r, const Held* x, const ReduceDescriptor& d) {
+  return [&r, x, d](const Inputs& in) {
+    Numbers out;
+    for (const Values& row : rows_of(r.numbers(*x, in), d.shape, d.axes)) {
+      const auto [value, scale] = row_value(d, row);
+      out.y.push_back(value), out.scale.push_back(scale);
+    }
+    return out;
+  };
+}
 Status reduced(Replay& r, ReduceDescriptor d) {
   const Held* x = r.input();
   if (const Held* out = r.tensor(9, "out")) d.out_dtype = out->dtype();
@@ -78,14 +88,7 @@ Status reduced(Replay& r, ReduceDescriptor d) {
   if (y_dtype(d) != d.dtype) return {};
   const int64_t rows = dy_shape(d).numel();
   r.judge = {.ulps = 1, .terms = double(rows ? x->shape().numel() / rows : 0)};
-  r.reference = [&r, x, d](const Inputs& in) {
-    Numbers out;
-    for (const Values& row : rows_of(r.numbers(*x, in), d.shape, d.axes)) {
-      const auto [value, scale] = row_value(d, row);
-      out.y.push_back(value), out.scale.push_back(scale);
-    }
-    return out;
-  };
+  r.reference = value_of_each_row(r, x, d);
   if (!r.has_gradients()) return {};
   const ReduceSaved saved = reduce_saved(d.kind, d.ties);
   r.judge.inner = saved.y;  // y as saved, rounded to its dtype
@@ -133,14 +136,7 @@ template <ReduceKind kind> Status spread_and_mean(Replay& r, std::string_view op
     for (double v : row) sum += v;
     r.references[1].push_back(sum / double(row.size()));
   }
-  r.reference = [&r, x, d](const Inputs& in) {
-    Numbers out;
-    for (const Values& row : rows_of(r.numbers(*x, in), d.shape, d.axes)) {
-      const auto [value, scale] = row_value(d, row);
-      out.y.push_back(value), out.scale.push_back(scale);
-    }
-    return out;
-  };
+  r.reference = value_of_each_row(r, x, d);
   if (!r.has_gradients()) return {};
   r.derivatives = [&r, d, means = r.references[1]](const Inputs& in) {
     const Values &v = in[0], dy = r.dy(0).values(), dmean = r.dy(1).values(), y = r.reference(in).y;
