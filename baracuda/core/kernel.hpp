@@ -36,6 +36,8 @@ template <class Op> struct Kernel {
   // Made once at select time and kept by the plan: library primitives, inner plans, the arrangement chosen for
   // preference.max_workspace. Immutable afterwards.
   Result<PlanState> (*prepare)(const Stream&, const Descriptor&, const PlanPreference&) = nullptr;
+  // What the row asks of the arguments beyond what the op's check() does, for kernels of a library that were made for one arrangement.
+  Status (*check)(const Descriptor&, const typename Op::Args&) = nullptr;
 };
 
 // The same launcher for every dtype of a list: CPU rows look the loop up in an instruction-set table.

@@ -84,6 +84,7 @@ template <class Op> class Plan {
     std::apply([&](const auto&... each) { (void)((s = check_one(each, args), s.ok()) && ...); }, Args::args());
     if (!s.ok()) return s;
     BARACUDA_TRY(Op::check(desc_, args));
+    if (kernel_->check) BARACUDA_TRY(kernel_->check(desc_, args));
     return check_apart(args);
   }
   Status run(const Stream& stream, Workspace workspace, const Args& args) const {

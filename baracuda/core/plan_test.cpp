@@ -39,7 +39,8 @@ struct Pick {
          .refuse = [](const Descriptor& d, const PlanPreference&) { return d.n > 10 ? text("n is ", d.n, ", at most 10 is served") : std::string(); },
          .prepare = [](const Stream&, const Descriptor&, const PlanPreference&) -> Result<PlanState> { ++prepared; return PlanState(std::make_shared<int>(5)); }},
         {.name = "pick.cpu.scratch", .launch = launch_all<Pick>(TypeList<float>{}, mark<3>), .guarantee = plain,
-         .carve = [](const Descriptor& d, const void*, Carver& c) { c.take<float>("all", d.n); }},
+         .carve = [](const Descriptor& d, const void*, Carver& c) { c.take<float>("all", d.n); },
+         .check = [](const Descriptor&, const Args& a) { return a.x.contiguous() ? Status() : Status(Code::unsupported, "pick.cpu.scratch takes an x without gaps"); }},
         {.name = "pick.cpu.plain", .launch = launch_all<Pick>(TypeList<float, double>{}, mark<4>), .guarantee = plain}};
     return list;
   }
@@ -111,6 +112,23 @@ TEST(Plan, RunsTheRowThatItNamed) {
   EXPECT_EQ(x[49], 3);
   Stream gpu{{DeviceKind::cuda, 1}, 90, nullptr};
   expect_refused(plan.run(gpu, {}, {TensorView::dense(x.data(), {50})}), Code::invalid_problem, {"plan is for cpu", "cuda:1"});
+}
+TEST(Plan, RowsMayAskMoreOfArgumentsThanTheirOp) {
+  std::vector<float> memory(100);
+  TensorView x = TensorView::dense(memory.data(), {50});
+  x.strides[0] = 2;
+  ScratchArena arena;
+  for (const char* kernel : {"pick.cpu.scratch", "pick.cpu.plain"}) {
+    const auto plan = PickPlan::select(Stream::cpu(), {.n = 50}, {.require_kernel = kernel}).value();
+    const Status asked = plan.can_implement({x}), ran = plan.run(Stream::cpu(), arena.get(plan.workspace_size()).value(), {x});
+    if (plan.kernel_name() == "pick.cpu.plain") {
+      EXPECT_OK(asked);
+      EXPECT_OK(ran);
+    } else {
+      for (const Status& s : {asked, ran}) expect_refused(s, Code::unsupported, {"pick.cpu.scratch takes an x without gaps"});
+      EXPECT_EQ(memory[0], 0);
+    }
+  }
 }
 TEST(Plan, Contract) {
   auto x = testing::Tensor::normal(DType::f32, {50}, 1);
