@@ -32,4 +32,8 @@ template <class F> Status queue(const Stream& stream, std::string_view kernel, F
 struct DeviceFacts { int arch = 0, multiprocessors = 1, shared_bytes_per_block = 0, shared_bytes_per_sm = 0; };
 const DeviceFacts& facts(int device);
 
+// For prepare() of rows with instructions of 9.0 alone: a newer device has others, and code for 9.0 that is not sm_90a has none of them,
+// but empty kernels in their place. unsupported, or the reason why there is no answer.
+Status only_sm90a(const Stream& stream);
+
 }  // namespace baracuda::device

@@ -145,6 +145,11 @@ const DeviceFacts& facts(int device) {
   std::call_once(once[i], [&] { if (read_facts(device, known[i]).ok()) (void)read_code(device, known[i]); });
   return known[i];
 }
+Status only_sm90a(const Stream& stream) {
+  CodeFacts code;
+  BARACUDA_TRY(queue(stream, "cuda: code of the device", [&] { return find_code(code); }));
+  return code.only_90 ? Status() : Status(Code::unsupported, "for compute capability 9.0 alone, and what runs on this device was not built for sm_90a");
+}
 
 }  // namespace baracuda::device
 

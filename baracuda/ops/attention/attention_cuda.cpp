@@ -1,7 +1,6 @@
 #include "baracuda/ops/attention/attention_cuda.hpp"
 #include <algorithm>
 #include <bit>
-#include "baracuda/device/code.hpp"
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
 #include "baracuda/ops/attention/attention_problem.hpp"
@@ -70,11 +69,8 @@ Status run_decode(const Launch<FlashSdpa>& l) {
   return device::queue(l.stream, "flash_sdpa.cuda.decode", [&] { return sdpa_cuda_decode.forward[d.dtype](p, l.stream.handle); });
 }
 
-// Instructions of this one architecture: a newer device has others, and code for 9.0 that is not sm_90a has none of them.
 Result<PlanState> only_sm90(const Stream& stream, const SdpaDescriptor&, const PlanPreference&) {
-  device::CodeFacts code;
-  BARACUDA_TRY(device::queue(stream, "attention", [&] { return device::find_code(code); }));
-  if (!code.only_90) return Status(Code::unsupported, "for compute capability 9.0 alone, and what runs on this device was not built for sm_90a");
+  BARACUDA_TRY(device::only_sm90a(stream));
   return PlanState{};
 }
 std::string refuse_scores(const SdpaDescriptor& d) { return d.softcap != 0 || d.alibi || d.has_bias() ? "for scores without softcap, ALiBi and bias" : ""; }

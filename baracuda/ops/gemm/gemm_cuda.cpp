@@ -4,7 +4,6 @@
 // Its relu and gelu are left alone: gelu is an approximation of the one with tanh.
 #include <memory>
 #include <mutex>
-#include "baracuda/device/code.hpp"
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
 #include "baracuda/ops/gemm/gemm.hpp"
@@ -57,7 +56,7 @@ std::string refuse_sm90(const D& d, const PlanPreference&) {
   return d.beta == 0 || (d.beta == 1 && wide(d)) ? "" : "it adds to c in f32 alone, with beta 1";
 }
 Result<PlanState> prepare_sm90(const Stream& stream, const D&, const PlanPreference&) {
-  BARACUDA_TRY(gemm_sm90_serves(stream));
+  BARACUDA_TRY(device::only_sm90a(stream));
   return PlanState();
 }
 Status run_sm90(const Launch<Gemm>& l) {
@@ -259,12 +258,6 @@ template <bool kTf32, bool kOwn> PrecisionGuarantee guarantee(const D& d) {
 std::string refuse(const D&, const PlanPreference&) { return cublaslt::missing(); }
 
 }  // namespace
-
-Status gemm_sm90_serves(const Stream& stream) {
-  device::CodeFacts code;
-  BARACUDA_TRY(device::queue(stream, "gemm", [&] { return device::find_code(code); }));
-  return code.only_90 ? Status() : Status(Code::unsupported, "for compute capability 9.0 alone, and what runs on this device was not built for sm_90a");
-}
 
 template <> std::span<const Kernel<Gemm>> cuda_kernels<Gemm>() {
   static constexpr Kernel<Gemm> list[] = {

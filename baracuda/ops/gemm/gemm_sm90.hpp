@@ -25,8 +25,6 @@ struct GemmSm90 {
   const int64_t* rows_of_c;  // row i is row rows_of_c[first + i] of c; null: i
 };
 inline constexpr int kGemmSm90Refused = -1;  // the copy engine cannot read these operands
-// Whether there is code for it: instructions of this one architecture, as built for sm_90a.
-Status gemm_sm90_serves(const Stream& stream);
 // By the dtype of a and b; f16 and bf16.
 extern const ByDType<int (*)(const GemmSm90&, void* stream)> gemm_sm90;
 

@@ -241,7 +241,7 @@ std::string refuse_kept(const D& d, const PlanPreference& p) {
   return refuse_rounded(d, p);
 }
 template <bool kTf32, bool kRounded, bool kKept = false> Result<PlanState> prepare_row(const Stream& s, const D& d, const PlanPreference& preference) {
-  if (kKept) BARACUDA_TRY(gemm_sm90_serves(s));
+  if (kKept) BARACUDA_TRY(device::only_sm90a(s));
   PlanPreference p = preference;
   p.math = kTf32 ? MathMode::allow_tf32 : MathMode::strict;
   return prepare(s, d, p, {kMostRows, kMostBytes, kRounded, kLeastRows, kKept});
