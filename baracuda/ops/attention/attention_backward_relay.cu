@@ -12,6 +12,7 @@ namespace {
 using namespace attention;
 
 template <int kWidth> struct Config {
+  static constexpr bool kStays = false;
   static constexpr int kThreads = 512, kTile = 64, kRows = sdpa_ordered_keys(kWidth), kBlocks = kRows / 64;  // keys of a block
   static constexpr int kSlots = kWidth == 192 ? 3 : 2;  // for parts of dq
   static constexpr int kTiles = kWidth <= 192 ? 2 : 1;  // of dy that shared memory holds; of q two

@@ -151,6 +151,7 @@ Status run_backward_sm90(const Launch<FlashSdpaBackward>& l) {
   SdpaCuda p = backward_of(l);
   Carver c = l.carver();
   carve_delta(d, c), carve_ordered(d, p, c);
+  p.multiprocessors = device::facts(l.stream.device.index).multiprocessors;
   const SdpaCudaMma& kernels = sdpa_ordered_width(d.head_dim, d.dv()) <= 128 ? sdpa_cuda_backward_ordered : sdpa_cuda_backward_relay;
   int answer = 0;
   const Status queued = device::queue(l.stream, "flash_sdpa_backward.cuda.wgmma", [&] { return (answer = kernels.forward[d.dtype](p, l.stream.handle)) == kSdpaNotOrdered ? 0 : answer; });

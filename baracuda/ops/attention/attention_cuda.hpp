@@ -12,7 +12,7 @@ struct SdpaCuda : SdpaCall {
   bool cu_q_wide, cu_k_wide;  // i64
   bool joined;                // exact forward: the heads that share keys go through together
   int64_t splits, part;       // decoding: parts of the keys, keys of a part
-  int multiprocessors;        // forward on Hopper
+  int multiprocessors;        // on Hopper
   uint32_t* next;             // forward on Hopper, sequences: how many blocks of queries are taken, and for each the one that its block of threads had before
   void* partial;              // decoding, where there are several: f32 [batch, heads, q_len, splits][2], then [batch, heads, q_len, splits][head_dim_v]
   void* dbias;

@@ -14,7 +14,7 @@ namespace attention {
 
 struct Work {
   SdpaCuda p;
-  uint32_t parts, section;  // blocks of a head's keys; heads whose rows and dq the L2 cache holds together
+  uint32_t blocks, parts, section;  // blocks of all; of a head's keys; heads whose rows and dq the L2 cache holds together
   CUtensorMap q, k, v, dy;
   bool dq_chunks, dk_chunks, dv_chunks;
   float unit;  // from products to exponents
@@ -107,7 +107,7 @@ struct Place {
   int64_t kv_head, first;  // first: tile 0 of the sequence
   int head0, heads;        // query heads
   int share, key0, n;
-  int last, all;           // tiles of queries from `last` down, of each head: `all` together
+  int last, all;           // tiles of queries from `last` down, of each head: `all` together; -1: there is no such block
   int all_from, all_to;    // queries that see all keys of the block
   bool falls;              // sequences that fall would share tiles, and no turn would come: parts are added as they come
 };
@@ -122,10 +122,14 @@ __device__ __forceinline__ int2 queries_seeing(const Mask& mask, const SdpaSeque
 using namespace hopper;
 
 // One thread: the block's number and what it stands for. Those with lower numbers have begun: sections of heads one after the other, in a section lower
-// keys first, which a causal mask makes longer.
+// keys first, which a causal mask makes longer. A thread block that stays takes one ahead: it comes to it, as those of lower numbers come to an end.
 template <int kParts, int kRows, int kTile> __device__ __forceinline__ void take_place(const Work& work, Place& place) {
   const SdpaCuda& p = work.p;
   const uint32_t item = uint32_t(atomicAdd(&p.turns[kParts * p.heads * p.tiles], 1)), heads = uint32_t(p.kv_heads * p.shares), from = item / (work.section * work.parts) * work.section;
+  if (item >= work.blocks) {
+    place.n = 0, place.all = -1;
+    return;
+  }
   const uint32_t width = min(work.section, uint32_t(p.batch) * heads - from), in_section = item - from * work.parts, head = from + in_section % width;
   Place at;
   at.s = sequence_of(p, head / heads);
@@ -166,12 +170,12 @@ __device__ __forceinline__ int slope_power(const int (&largest)[3]) {
   return power > 100 ? 100 : power < -100 ? -100 : power;
 }
 
-// One thread adds the block's parts `part`, part + kSlots, ... of each tile, in turn, which pass through its slot of shared memory. kLate: it gives
+// One thread adds the block's parts `part`, part + kSlots, ... of each tile, in turn, which pass through its slot of shared memory; `done` did before. kLate: it gives
 // a turn on when it comes back for the next one, where waiting for the additions would take it too long.
 // Order between blocks: the engine's additions are made in the L2 cache; wait_stores() says that they are done, the release of the turn comes behind it, and
 // the acquire of it, with a fence between it and the engine's next accesses, before the next block's.
 template <int kParts, int kSlots, int kRows, int kTile, bool kLate>
-__device__ __forceinline__ void add_in_turn(const SdpaCuda& p, const Place& place, int part, uint32_t slots, uint32_t full, uint32_t free) {
+__device__ __forceinline__ void add_in_turn(const SdpaCuda& p, const Place& place, int part, uint32_t slots, uint32_t full, uint32_t free, int done = 0) {
   const int head0 = place.head0, block = place.key0 / kRows;
   int head = head0, tile = place.last;
   [[maybe_unused]] int *due = nullptr, due_rank = 0;
@@ -182,7 +186,7 @@ __device__ __forceinline__ void add_in_turn(const SdpaCuda& p, const Place& plac
     const int64_t lowest = place.mask.left < 0 ? 0 : most(0, int64_t(tile) * kTile + place.mask.shift - place.mask.left) / kRows;
     const int rank = block - int(lowest);
     const auto add = [&](int c) {
-      const int n = (u * kParts + c) / kSlots;
+      const int n = (u * kParts + c) / kSlots + done;
       int* const turn = p.turns + kParts * at + c;
       float* const to = p.dq_sums + (kParts * at + c) * kPart;
       barrier_wait(full + 8 * part, uint32_t(n) % 2);
@@ -400,17 +404,18 @@ template <class T, int kWidth, class C> int launch_ordered(const SdpaCuda& p, vo
   };
   const int64_t cached = (p.right < 0 ? 32 : kWidth == 64 ? 48 : 128) << 20;  // under a causal mask more heads, so that fewer blocks of one wait for each other
   const int64_t one = p.group / p.shares * p.q_len * (2 * (p.head_dim + p.head_dim_v) + 4 * kWidth);
-  Work work{p, uint32_t(device::ceil_div(p.k_len, C::kRows)), uint32_t(most(1, least(p.batch * p.kv_heads * p.shares, cached / one)))};
+  const int64_t parts = device::ceil_div(p.k_len, C::kRows), blocks = p.batch * p.kv_heads * p.shares * parts;
+  Work work{p, uint32_t(blocks), uint32_t(parts), uint32_t(most(1, least(p.batch * p.kv_heads * p.shares, cached / one)))};
   if (!map(work.q, p.q, p.heads, rows, p.head_dim, C::kTile) || !map(work.dy, p.dy, p.heads, rows, p.head_dim_v, C::kTile) ||
       !map(work.k, p.k, p.kv_heads, all_keys, p.head_dim, C::kRows) || !map(work.v, p.v, p.kv_heads, all_keys, p.head_dim_v, C::kRows) || !in_chunks(p.y))
     return kSdpaNotOrdered;
   work.unit = float(p.scale * kExpUnit<Pack<float, 1>>);
   work.dq_chunks = in_chunks(p.dq), work.dk_chunks = in_chunks(p.dk), work.dv_chunks = in_chunks(p.dv);
-  const int64_t tiles = p.batch * p.heads * device::ceil_div(p.q_len, C::kTile), blocks = p.batch * p.kv_heads * p.shares * work.parts;
+  const int64_t tiles = p.batch * p.heads * device::ceil_div(p.q_len, C::kTile);
   if (tiles)
     if (const int e = device::launch(sums_kernel<T, kWidth>, unsigned(tiles), 256, 0, stream, p)) return e;
   if (blocks)
-    if (const int e = device::launch(keys, unsigned(blocks), C::kThreads, C::kBytes, stream, work)) return e;
+    if (const int e = device::launch(keys, unsigned(C::kStays ? least(blocks, p.multiprocessors) : blocks), C::kThreads, C::kBytes, stream, work)) return e;
   if (blocks && p.shares > 1)
     if (const int e = device::launch(dkv_kernel<T, kWidth>, unsigned(2 * p.batch * p.kv_heads * device::ceil_div(p.k_len, kSumRows)), 256, 0, stream, work)) return e;
   return tiles ? device::launch(dq_kernel<T, kWidth>, unsigned(tiles), 256, 0, stream, work) : 0;
