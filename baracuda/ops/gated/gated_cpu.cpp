@@ -9,13 +9,13 @@ namespace {
 
 template <class Act, class T> void forward(const GatedPiece& p) {
   const Act a = gated::made<Act>(p.alpha, p.limit);
-  gated::map_piece<T, 2, 1>(p, [a](auto&, int, auto& x, auto& y) {
+  gated::map_piece<T, 2, 1>(p, [a](auto&, int64_t, auto& x, auto& y) {
     for (int r = 0; r < 2; ++r) y[r][0] = gated::gate(a.act(x[r][0]), a.up(x[r][1]));
   });
 }
 template <class Act, class T> void backward(const GatedPiece& p) {
   const Act a = gated::made<Act>(p.alpha, p.limit);
-  gated::map_piece<T, 3, 2>(p, [a](auto&, int, auto& x, auto& y) {
+  gated::map_piece<T, 3, 2>(p, [a](auto&, int64_t, auto& x, auto& y) {
     for (int r = 0; r < 2; ++r) {
       gated::gate_gradient(x[r][0], a.up(x[r][2]), a.act(x[r][1]), a.slope(x[r][1]), y[r][0], y[r][1]);
       y[r][1] = a.up_gradient(y[r][1], x[r][2]);

@@ -1,5 +1,5 @@
 #pragma once
-// The walk over a piece, two registers at a time: a dense block is used where it lies, a strided one or a tail goes through a buffer on the stack.
+// The walk over a piece, two registers at a time: what is dense is used where it lies, a strided block or a tail goes through a buffer on the stack.
 #include "baracuda/math/bf16_instruction.hpp"
 #include "baracuda/ops/gated/gated_cpu.hpp"
 
@@ -7,7 +7,13 @@ namespace baracuda::inline BARACUDA_ISA {
 namespace gated {
 
 inline constexpr int kBlock = 256;
-inline constexpr int64_t kAhead = 2048;  // bytes: look-ups leave too little in flight to hide what the next lines cost
+// Look-ups leave too little in flight to hide what the next lines cost: they are fetched so many bytes ahead into the second-level cache,
+// which takes more at once, and from there into the first.
+inline constexpr int64_t kFarAhead = 8192, kAhead = 1024;
+template <class T> BARACUDA_HD void fetch_ahead(const T* p) {
+  __builtin_prefetch(reinterpret_cast<const char*>(p) + kFarAhead, 0, 2);
+  __builtin_prefetch(reinterpret_cast<const char*>(p) + kAhead);
+}
 
 // f(in, j, x, y) for the 2 N elements of a block from j on, which x holds, dealt, and which lie at in[k] + j.
 template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& p, F f) {
@@ -15,26 +21,30 @@ template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& 
   alignas(64) T buffer[kIn + kOut][kBlock] = {};
   bool past[kOut];
   const bool p_past = p.past;
-  for (int64_t i = 0; i < p.n; i += kBlock) {
-    const int m = p.n - i < kBlock ? int(p.n - i) : kBlock;
+  bool dense = true;
+  for (int k = 0; k < kIn; ++k) dense = dense && p.in_stride[k] == 1;
+  for (int k = 0; k < kOut; ++k) dense = dense && p.out[k] && p.out_stride[k] == 1;
+  const int64_t whole = dense ? p.n / (2 * N) * (2 * N) : 0;
+  for (int64_t i = 0, m; i < p.n; i += m) {
+    m = i < whole ? whole : p.n - i < kBlock ? p.n - i : kBlock;
+    const bool full = i < whole || m == kBlock;
     const T* in[kIn];
     T* out[kOut];
     for (int k = 0; k < kIn; ++k) {
       const T* from = static_cast<const T*>(p.in[k]) + i * p.in_stride[k];
-      const bool direct = p.in_stride[k] == 1 && m == kBlock;
+      const bool direct = p.in_stride[k] == 1 && full;
       in[k] = direct ? from : buffer[k];
       if (!direct) for (int j = 0; j < m; ++j) buffer[k][j] = from[j * p.in_stride[k]];
     }
     for (int k = 0; k < kOut; ++k) {
-      const bool direct = p.out[k] && p.out_stride[k] == 1 && m == kBlock;
+      const bool direct = p.out[k] && p.out_stride[k] == 1 && full;
       out[k] = direct ? static_cast<T*>(p.out[k]) + i : buffer[kIn + k];
       past[k] = direct && p.past;
     }
-    for (int j = 0; j < kBlock; j += 2 * N) {
-      if (j >= m) break;
+    for (int64_t j = 0; j < m; j += 2 * N) {
       Pack<Acc<T>, N> x[2][kIn], y[2][kOut];
       for (int k = 0; k < kIn; ++k) {
-        if (kIsHalf<T> && p_past) __builtin_prefetch(reinterpret_cast<const char*>(in[k] + j) + kAhead);
+        if (kIsHalf<T> && p_past) fetch_ahead(in[k] + j);
         const auto both = load_dealt<N>(in[k] + j);
         x[0][k] = both.low, x[1][k] = both.high;
       }

@@ -10,13 +10,13 @@ namespace {
 using Halves = TypeList<f16, bf16>;
 
 template <class T> void forward_by_table(const GatedPiece& p) {
-  gated::map_piece<T, 2, 1>(p, [table = static_cast<const float*>(p.table)](auto& in, int j, auto& x, auto& y) {
+  gated::map_piece<T, 2, 1>(p, [table = static_cast<const float*>(p.table)](auto& in, int64_t j, auto& x, auto& y) {
     const auto act = gated::look_up_dealt<T, kLanes<float>>(table, in[0] + j);
     y[0][0] = gated::gate(act.low, x[0][1]), y[1][0] = gated::gate(act.high, x[1][1]);
   });
 }
 template <class T> void backward_by_table(const GatedPiece& p) {
-  gated::map_piece<T, 3, 2>(p, [table = static_cast<const ActSlope*>(p.table)](auto& in, int j, auto& x, auto& y) {
+  gated::map_piece<T, 3, 2>(p, [table = static_cast<const ActSlope*>(p.table)](auto& in, int64_t j, auto& x, auto& y) {
     Twice<Pack<float, kLanes<float>>> act, slope;
     gated::look_up_dealt<T, kLanes<float>>(table, in[1] + j, act, slope);
     gated::gate_gradient(x[0][0], x[0][2], act.low, slope.low, y[0][0], y[0][1]);

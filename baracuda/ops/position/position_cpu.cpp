@@ -147,22 +147,29 @@ template <bool kMade, class T> auto turns_of(const RopeRows& p, int64_t r) {
     return Read<Acc<T>>{cosine, cosine + p.half};
   }
 }
+// f(x, y, turns) for each row.
+template <bool kMade, class T, class F> BARACUDA_HD void each_row(const RopeRows& p, F f) {
+  for (int64_t r = 0, rows = p.rows; r < rows; ++r) {
+    fetch_ahead<T>(p, r);
+    f(static_cast<const T*>(p.x) + r * p.x_pitch, static_cast<T*>(p.y) + r * p.y_pitch, turns_of<kMade, T>(p, r));
+  }
+}
 template <bool kMade, class T> void half_split_rows(const RopeRows& p) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
-  const int64_t half = p.half;
+  const int64_t half = p.half, twices = half / (2 * N) * (2 * N);
   const bool past = p.past;
-  for (int64_t r = 0; r < p.rows; ++r) {
-    fetch_ahead<T>(p, r);
-    const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
-    T* y = static_cast<T*>(p.y) + r * p.y_pitch;
-    const auto turns = turns_of<kMade, T>(p, r);
-    auto twice = [&](int64_t i) __attribute__((always_inline)) {
-      const auto a = product<Pack<A, N>>({load<N>(x + i), load<N>(x + half + i)}, turns.template at<N>(i));
-      const auto b = product<Pack<A, N>>({load<N>(x + i + N), load<N>(x + half + i + N)}, turns.template at<N>(i + N));
-      store_twice_rounded<T, N>(y + i, a.cosine, b.cosine, past);
-      store_twice_rounded<T, N>(y + half + i, a.sine, b.sine, past);
-    };
+  auto twice = [half, past](const T* x, T* y, const auto& turns, int64_t i) __attribute__((always_inline)) {
+    const auto a = product<Pack<A, N>>({load<N>(x + i), load<N>(x + half + i)}, turns.template at<N>(i));
+    const auto b = product<Pack<A, N>>({load<N>(x + i + N), load<N>(x + half + i + N)}, turns.template at<N>(i + N));
+    store_twice_rounded<T, N>(y + i, a.cosine, b.cosine, past);
+    store_twice_rounded<T, N>(y + half + i, a.sine, b.sine, past);
+  };
+  if (twices == half && p.n == 2 * half)  // nothing else in the loop: a fifth less in the first-level cache
+    return each_row<kMade, T>(p, [half, twice](const T* x, T* y, const auto& turns) __attribute__((always_inline)) {
+      for (int64_t i = 0; i < half; i += 2 * N) twice(x, y, turns, i);
+    });
+  each_row<kMade, T>(p, [&](const T* x, T* y, const auto& turns) __attribute__((always_inline)) {
     auto turn = [&](int64_t i, auto c, auto s, int count) __attribute__((always_inline)) {
       constexpr int W = decltype(c)::kWidth;
       const auto t = product<Pack<A, W>>({get<W>(x + i, count), get<W>(x + half + i, count)}, {c, s});
@@ -174,23 +181,19 @@ template <bool kMade, class T> void half_split_rows(const RopeRows& p) {
       turn(i, both.cosine, both.sine, width);
     };
     int64_t i = 0;
-    for (; i + 2 * N <= half; i += 2 * N) twice(i);
+    for (; i < twices; i += 2 * N) twice(x, y, turns, i);
     for (; i + N <= half; i += N) turn_whole(i, std::integral_constant<int, N>{});
     if constexpr (kMade && N > 1)
       for (; i < half; ++i) turn_whole(i, std::integral_constant<int, 1>{});
     else if constexpr (N > 1)
       if (const int rest = int(half - i)) turn(i, get<N>(turns.cosine + i, rest), get<N>(turns.sine + i, rest), rest);
     copy_rest(p, x, y);
-  }
+  });
 }
 template <bool kMade, class T> void interleaved_rows(const RopeRows& p) {
   constexpr int N = kLanes<Acc<T>>;
   const int64_t half = p.half;
-  for (int64_t r = 0; r < p.rows; ++r) {
-    fetch_ahead<T>(p, r);
-    const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
-    T* y = static_cast<T*>(p.y) + r * p.y_pitch;
-    const auto turns = turns_of<kMade, T>(p, r);
+  each_row<kMade, T>(p, [&](const T* x, T* y, const auto& turns) __attribute__((always_inline)) {
     auto turn = [&](int64_t i, auto width, bool past) __attribute__((always_inline)) {
       constexpr int W = decltype(width)::value;
       const auto [a, b] = load_apart<W>(x + 2 * i);
@@ -202,7 +205,7 @@ template <bool kMade, class T> void interleaved_rows(const RopeRows& p) {
       for (; i + N <= half; i += N) turn(i, std::integral_constant<int, N>{}, p.past);
     for (; i < half; ++i) turn(i, std::integral_constant<int, 1>{}, false);
     copy_rest(p, x, y);
-  }
+  });
 }
 template <class T> void half_split(const RopeRows& p) { p.make ? half_split_rows<true, T>(p) : half_split_rows<false, T>(p); }
 template <class T> void interleaved(const RopeRows& p) { p.make ? interleaved_rows<true, T>(p) : interleaved_rows<false, T>(p); }
