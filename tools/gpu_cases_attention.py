@@ -36,7 +36,7 @@ def tensors(dtype, b, h, hk, sq, sk, d, causal):
     return given, reference(*given, causal)
 
 
-def sdpa_case(b, h, hk, sq, sk, d, causal, backward, repeats=100):
+def sdpa_case(b, h, hk, sq, sk, d, causal, backward, repeats=100, kernel=None):
     def make(dtype):
         (q, k, v, dy), (y, lse, dq, dk, dv) = tensors(dtype, b, h, hk, sq, sk, d, causal)
         fields = dict(dtype=dtype, batch=b, heads=h, kv_heads=hk, q_len=sq, k_len=sk, head_dim=d, causal=causal)
@@ -44,6 +44,8 @@ def sdpa_case(b, h, hk, sq, sk, d, causal, backward, repeats=100):
         sums = torch.float64 if dtype == torch.float64 else torch.float32
         c = dict(fields=fields, repeats=repeats, tolerance={torch.float32: 4e-6, torch.float64: 1e-14}.get(dtype))
         c = {name: value for name, value in c.items() if value is not None}
+        if kernel:
+            c.update(preference=dict(require_kernel=kernel, allow_nondeterministic="true"), other_bits=backward)
         sdpa = torch.nn.functional.scaled_dot_product_attention
         backends = dict(cudnn=SDPBackend.CUDNN_ATTENTION, flash=SDPBackend.FLASH_ATTENTION) if dtype in (torch.bfloat16, torch.float16) else dict(efficient=SDPBackend.EFFICIENT_ATTENTION)
         if dtype == torch.float64 or sq != sk:  # torch's causal mask begins at the first key
@@ -70,8 +72,8 @@ def name_of(b, h, hk, sq, sk, d, causal, backward):
     return f"sdpa{'_backward' if backward else ''} B{b} H{h}{f'/{hk}' if h != hk else ''} S{sq}{f'/{sk}' if sq != sk else ''} D{d} {'causal' if causal else 'full'}"
 
 
-def add(dtypes, *shape, repeats=100):
-    case("attention", name_of(*shape), dtypes)(sdpa_case(*shape, repeats=repeats))
+def add(dtypes, *shape, repeats=100, kernel=None):
+    case("attention", name_of(*shape) + (f" by {kernel.split('.')[-1]}" if kernel else ""), dtypes)(sdpa_case(*shape, repeats=repeats, kernel=kernel))
 
 
 for _dtype, *_shape in ((torch.bfloat16, 2, 16, 16, 4096, 4096, 128, True), (torch.bfloat16, 2, 16, 16, 4096, 4096, 128, False),
@@ -257,3 +259,10 @@ def far_rows(backward):
 
 case("attention", "sdpa rows 2^30 apart", (torch.bfloat16,))(far_rows(False))
 case("attention", "sdpa_backward rows 2^30 apart", (torch.bfloat16,))(far_rows(True))
+
+
+for _dtype, *_shape in ((torch.bfloat16, 2, 16, 16, 4096, 4096, 128, True), (torch.bfloat16, 2, 16, 16, 4096, 4096, 128, False), (torch.bfloat16, 2, 16, 16, 4096, 4096, 64, True),
+                        (torch.bfloat16, 1, 8, 2, 4096, 4096, 256, True), (torch.float16, 2, 16, 16, 4096, 4096, 128, True), (torch.bfloat16, 2, 16, 16, 4096, 4096, 96, False),
+                        (torch.bfloat16, 4, 8, 8, 256, 256, 64, True)):
+    add((_dtype,), *_shape, False, kernel="flash_sdpa.cuda.cudnn")
+    add((_dtype,), *_shape, True, kernel="flash_sdpa_backward.cuda.cudnn")

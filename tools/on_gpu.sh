@@ -39,6 +39,9 @@ cmake -S . -B "$build" -G "$(command -v ninja >/dev/null && echo Ninja || echo '
   -DBARACUDA_THIS_PROCESSOR=ON >"$out/configure.log" 2>&1 || { tail -20 "$out/configure.log"; exit 1; }
 cmake --build "$build" -j"$(nproc)" --target baracuda_shared baracuda_cuda baracuda_cli launch_bench $(printf '%s\n' $TESTS $SANITIZED | sed 's/:.*//' | sort -u) >"$out/build.log" 2>&1 || { grep -E 'error|Error' "$out/build.log" | head -20; exit 1; }
 export BARACUDA_CUDA_LIBRARY=$PWD/$build/baracuda/libbaracuda_cuda.so
+# torch brings cuDNN; the toolkit's own libraries come first.
+libraries=$(python3 -c 'import glob, os, torch; print(":".join(glob.glob(os.path.join(os.path.dirname(torch.__file__), "..", "nvidia", "*", "lib"))))' 2>/dev/null) &&
+  export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}${CUDA_PATH:-/usr/local/cuda}/lib64:$libraries
 "$build/cli/baracuda" doctor
 
 step "tests on the card, each run captured in a graph besides"

@@ -34,6 +34,8 @@
 // ds are rounded to the dtype (math_precision of the guarantee says so); ds of f16 is kept in range by powers of two.
 // Guarantee: deterministic, independent of the number of threads, batch invariant. Workspace: scratch per thread, delta,
 // and what plan.workspace_items() tells; k and v are never expanded to the query heads.
+// Rows of cuDNN, taken only where the preference names them, promise less (attention.md): tensors lie as [B, H, S, D] or [B, S, H, D] without
+// gaps, NaN and infinities of a hidden key show in rows that do not see it, ds of f16 is not kept in range, the backward's bits change from run to run.
 #include <span>
 #include "baracuda/core/plan.hpp"
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
+#include "baracuda/ops/attention/attention_cudnn.hpp"
 #include "baracuda/ops/attention/attention_problem.hpp"
 
 namespace baracuda {
@@ -165,6 +166,8 @@ Status run_backward_mma(const Launch<FlashSdpaBackward>& l) {
 }  // namespace
 }  // namespace attention
 
+namespace library = attention::library;  // rows that are never chosen unasked: they stand behind those that take every descriptor
+
 template <> std::span<const Kernel<FlashSdpa>> cuda_kernels<FlashSdpa>() {
   static constexpr Kernel<FlashSdpa> list[] = {
       {.name = "flash_sdpa.cuda.wgmma", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_sm90),
@@ -174,7 +177,9 @@ template <> std::span<const Kernel<FlashSdpa>> cuda_kernels<FlashSdpa>() {
       {.name = "flash_sdpa.cuda.mma", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_mma),
        .guarantee = attention::mma_guarantee, .refuse = attention::refuse_mma},
       {.name = "flash_sdpa.cuda.exact", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(Floating{}, attention::run_exact),
-       .guarantee = attention::exact_guarantee}};
+       .guarantee = attention::exact_guarantee},
+      {.name = "flash_sdpa.cuda.cudnn", .device = DeviceKind::cuda, .backend = Backend::cudnn, .min_arch = 80, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, library::run),
+       .guarantee = library::guarantee, .refuse = library::refuse, .carve = library::carve, .prepare = library::prepare, .check = library::check}};
   return list;
 }
 template <> std::span<const Kernel<FlashSdpaBackward>> cuda_kernels<FlashSdpaBackward>() {
@@ -184,7 +189,10 @@ template <> std::span<const Kernel<FlashSdpaBackward>> cuda_kernels<FlashSdpaBac
       {.name = "flash_sdpa_backward.cuda.mma", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpaBackward>(TypeList<f16, bf16>{}, attention::run_backward_mma),
        .guarantee = attention::mma_guarantee, .refuse = attention::refuse_backward_mma, .carve = attention::carve_backward},
       {.name = "flash_sdpa_backward.cuda.exact", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpaBackward>(Floating{}, attention::run_backward_exact),
-       .guarantee = attention::exact_guarantee, .carve = attention::carve_backward}};
+       .guarantee = attention::exact_guarantee, .carve = attention::carve_backward},
+      {.name = "flash_sdpa_backward.cuda.cudnn", .device = DeviceKind::cuda, .backend = Backend::cudnn, .min_arch = 80,
+       .launch = launch_all<FlashSdpaBackward>(TypeList<f16, bf16>{}, library::run_backward), .guarantee = library::guarantee_backward, .refuse = library::refuse,
+       .carve = library::carve_backward, .prepare = library::prepare_backward, .check = library::check_backward}};
   return list;
 }
 

@@ -382,6 +382,7 @@ TEST(AttentionRows, LargeAndSmallGradientsOfHalves) {  // score gradients beyond
   for (const auto& row : FlashSdpaBackwardPlan::rows(test_stream().device.kind))
     for (DType t : {DType::f16, DType::bf16})
       for (double size : {5000.0, 2e-3}) {
+        if (row.backend != Backend::baracuda) continue;  // a library does not promise it
         Sdpa c({.dtype = t, .heads = 2, .q_len = 170, .k_len = 170, .head_dim = 64, .causal = true}, 83);
         c.dy = Tensor::normal(t, c.dy.shape(), 84, 0, size);
         c.backward_preference.require_kernel = row.name;
