@@ -1,6 +1,6 @@
-// Rope: the turns of the digits of positions come first, in a launch of their own. Then a block takes a few tokens and all their heads, or a part
-// of them: it makes the sines of its tokens in shared memory, new ones only where 64 positions end, and a thread keeps those of one unit in registers while
-// the heads go by. Reads x, writes y: the floor is memory bandwidth. Appending to a cache: one map over both tensors.
+// Rope: the turns of the digits of positions come first, in a launch of their own, unless sines are few. Then a block takes a few tokens and all their
+// heads, or a part of them: it makes the sines of its tokens in shared memory, new ones only where 64 positions end, or where sines are few a thread for each
+// factor, and a thread keeps those of one unit in registers while the heads go by. Reads x, writes y: the floor is memory bandwidth. Appending to a cache: one map over both tensors.
 #include "baracuda/device/half.cuh"
 #include "baracuda/device/map.cuh"
 #include "baracuda/ops/position/position_cuda.hpp"
@@ -44,13 +44,19 @@ __device__ __noinline__ double2 turn_of(double position, double high, double low
   return {t.cosine.v, t.sine.v};
 }
 __device__ __forceinline__ Turn<D> as_turn(double2 t) { return {D::of(t.x), D::of(t.y)}; }
+// Positions of whose turns a digit's is the product; 0: none.
+struct Factors { int first, second; };
+__device__ __forceinline__ Factors factors_of(int digit) {
+  if (digit >= 16) return {16 * (digit - 16), 0};
+  return rope::is_product(digit) ? Factors{digit - digit % 4, digit % 4} : Factors{digit, 0};
+}
+__device__ __forceinline__ double2 factor(const RopeCuda& p, int position, int i) { return position ? turn_of(position, p.high[i], p.low[i]) : double2{1, 0}; }
+__device__ __forceinline__ Turn<D> joined(const Factors& f, double2 first, double2 second) { return f.second ? rope::product(as_turn(first), as_turn(second)) : as_turn(first); }
 __global__ void __launch_bounds__(kBlock) digits_kernel(const __grid_constant__ RopeCuda p) {
   const int k = int(blockIdx.x * kBlock + threadIdx.x), digit = k / p.count, i = k % p.count;
   if (digit >= kRopeDigits) return;
-  const auto turn = [&](int position) { return as_turn(turn_of(position, p.high[i], p.low[i])); };
-  Turn<D> t{1, 0};
-  if (digit > 16) t = turn(16 * (digit - 16));
-  else if (digit % 16) t = rope::is_product(digit) ? rope::product(turn(digit - digit % 4), turn(digit % 4)) : turn(digit);
+  const Factors f = factors_of(digit);
+  const Turn<D> t = joined(f, factor(p, f.first, i), factor(p, f.second, i));
   *reinterpret_cast<double2*>(p.digits + 2 * (digit * p.half + p.first + i)) = {t.cosine.v, t.sine.v};
 }
 int digits(const RopeCuda& p, void* stream) { return device::launch(digits_kernel, device::blocks_for(int64_t(kRopeDigits) * p.count, kBlock), kBlock, 0, stream, p); }
@@ -60,26 +66,35 @@ __device__ __forceinline__ int64_t position_of(const RopeCuda& p, int64_t token)
   const int64_t i = b * p.position_stride[0] + s * p.position_stride[1];
   return p.positions_i64 ? static_cast<const int64_t*>(p.positions)[i] : int64_t(static_cast<const int32_t*>(p.positions)[i]);
 }
-// Cosines and sines of the tile's tokens, for all threads of the block; coarse: scratch of as many turns.
-template <class T, class A> __device__ __forceinline__ void make_sines(const RopeCuda& p, int64_t token, int tokens, A* cosine, A* sine, double2* coarse) {
+// Cosines and sines of the tile's tokens, for all threads of the block; scratch: kFactors times as many turns, or as many where digits are given.
+constexpr int kFactors = 4;
+template <class T, class A> __device__ __forceinline__ void make_sines(const RopeCuda& p, int64_t token, int tokens, A* cosine, A* sine, double2* scratch) {
   using P = std::conditional_t<kIsHalf<T>, float, double>;  // of the last product
   __shared__ int64_t at[kMostTokens];
   const int stretch = tokens * p.count;
   if (int(threadIdx.x) < tokens) at[threadIdx.x] = token + threadIdx.x < p.batches * p.length ? position_of(p, token + threadIdx.x) : 0;
   __syncthreads();
   const auto as_before = [&](int t) { return t > 0 && rope::coarse_of(at[t]) == rope::coarse_of(at[t - 1]); };
-  for (int k = threadIdx.x; k < stretch; k += kBlock) {
-    const int t = k / p.count, i = k % p.count;
-    if (as_before(t)) continue;
-    coarse[k] = turn_of(double(rope::coarse_of(at[t])), p.high[i], p.low[i]);
+  for (int k = threadIdx.x; k < (p.digits ? stretch : kFactors * stretch); k += kBlock) {
+    const int which = k / stretch, t = k % stretch / p.count, i = k % p.count;
+    const Factors middle = factors_of(16 + rope::middle_of(at[t])), fine = factors_of(rope::fine_of(at[t]));
+    if (which) scratch[k] = factor(p, which == 1 ? middle.first : which == 2 ? fine.first : fine.second, i);
+    else if (!p.digits || !as_before(t)) scratch[k] = turn_of(double(rope::coarse_of(at[t])), p.high[i], p.low[i]);
   }
   __syncthreads();
   for (int k = threadIdx.x; k < stretch; k += kBlock) {
     const int t = k / p.count, i = k % p.count;
-    int first = t;
-    while (as_before(first)) --first;
-    const auto digit = [&](int d) { return as_turn(*reinterpret_cast<const double2*>(p.digits + 2 * (d * p.half + p.first + i))); };
-    const Turn<D> group = rope::product(as_turn(coarse[first * p.count + i]), digit(16 + rope::middle_of(at[t]))), fine = digit(rope::fine_of(at[t]));
+    Turn<D> coarse, middle, fine;
+    if (p.digits) {
+      int first = t;
+      while (as_before(first)) --first;
+      const auto digit = [&](int d) { return as_turn(*reinterpret_cast<const double2*>(p.digits + 2 * (d * p.half + p.first + i))); };
+      coarse = as_turn(scratch[first * p.count + i]), middle = digit(16 + rope::middle_of(at[t])), fine = digit(rope::fine_of(at[t]));
+    } else {
+      coarse = as_turn(scratch[k]), middle = as_turn(scratch[stretch + k]);
+      fine = joined(factors_of(rope::fine_of(at[t])), scratch[2 * stretch + k], scratch[3 * stretch + k]);
+    }
+    const Turn<D> group = rope::product(coarse, middle);
     const auto turn = rope::product<Pack<P, 1>>({convert<P>(group.cosine), convert<P>(group.sine)}, {convert<P>(fine.cosine), convert<P>(fine.sine)});
     cosine[k] = A(turn.cosine.v), sine[k] = p.inverse ? -A(turn.sine.v) : A(turn.sine.v);
   }
@@ -93,15 +108,15 @@ template <class T, bool kPairs, int V, bool kWhole> __global__ void __launch_bou
   extern __shared__ __align__(16) char shared[];
   const RopeCuda& p = q.p;
   const int stretch = q.tokens * p.count;
-  double2* coarse = reinterpret_cast<double2*>(shared);
-  A *cosine = reinterpret_cast<A*>(coarse + stretch), *sine = cosine + stretch;
+  double2* scratch = reinterpret_cast<double2*>(shared);
+  A *cosine = reinterpret_cast<A*>(scratch + (p.digits ? stretch : kFactors * stretch)), *sine = cosine + stretch;
   const int turning = p.count / kTurns;
   const int64_t resting = p.copy_rest ? (p.n - 2 * p.half) / V : 0, per_token = turning + resting, units = q.tokens * per_token;
   const int side = units < kBlock ? int(units) : kBlock, groups = side ? kBlock / side : 0;
   const int64_t head = int64_t(blockIdx.y) * q.heads_each, head_end = head + q.heads_each < p.heads ? head + q.heads_each : p.heads;
   for (int64_t tile = blockIdx.x; tile < q.tiles; tile += gridDim.x) {
     __syncthreads();  // the sines before may still be read
-    make_sines<T>(p, tile * q.tokens, q.tokens, cosine, sine, coarse);
+    make_sines<T>(p, tile * q.tokens, q.tokens, cosine, sine, scratch);
     if (int(threadIdx.x) >= side * groups) continue;
     for (int64_t l = threadIdx.x % side; l < units; l += side) {
       const int64_t in_tile = l / per_token, u = l - in_tile * per_token, token = tile * q.tokens + in_tile, b = token / p.length, s = token - b * p.length;
@@ -147,14 +162,15 @@ template <class T, bool kPairs, int V, bool kWhole> __global__ void __launch_bou
 template <class T, bool kPairs, int V, bool kWhole> int rope_units(const RopeCuda& p, void* stream) {
   const int64_t per_token = p.count / kTurnsOf<kPairs, V> + (p.copy_rest ? (p.n - 2 * p.half) / V : 0), tokens = p.batches * p.length;
   if (per_token == 0) return 0;
-  RopeTile q{p, 0, p.heads, int(std::clamp<int64_t>(kBlock / per_token, 1, kMostTokens))};
+  const int64_t threads = p.digits || p.count == 0 ? per_token : kFactors * p.count;  // of a token
+  RopeTile q{p, 0, p.heads, int(std::clamp<int64_t>(kBlock / threads, 1, kMostTokens))};
   q.tokens = int(std::min<int64_t>(q.tokens, tokens));
   q.tiles = device::ceil_div(tokens, q.tokens);
   // Few tokens: their heads are shared among blocks.
   const int64_t parts = std::clamp<int64_t>(kEnoughBlocks / q.tiles, 1, device::ceil_div(p.heads, 8));
   q.heads_each = device::ceil_div(p.heads, std::min<int64_t>(parts, 65535));
   return device::launch(rope_kernel<T, kPairs, V, kWhole>, dim3(device::blocks_for(q.tiles, 1), unsigned(device::ceil_div(p.heads, q.heads_each))), kBlock,
-                        size_t(q.tokens) * size_t(p.count) * (sizeof(double2) + 2 * sizeof(Acc<T>)), stream, q);
+                        size_t(q.tokens) * size_t(p.count) * ((p.digits ? 1 : kFactors) * sizeof(double2) + 2 * sizeof(Acc<T>)), stream, q);
 }
 template <class T, bool kPairs> int turn(const RopeCuda& p, void* stream) {
   constexpr int V = 16 / int(sizeof(T)), kLeast = kPairs ? 2 : 1;

@@ -11,7 +11,10 @@ using namespace position_detail;
 PrecisionGuarantee guarantee(const RopeDescriptor& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true, .same_on_cpu_and_cuda = true};
 }
-double* carve_digits(const RopeDescriptor& d, Carver& c) { return c.take<double>("sines of digits", kRopeDigits * rotary_dim(d)); }
+// So few that four factors of each, all at once, take less time than a launch before.
+constexpr int64_t kFewSines = 1 << 15;
+bool few_sines(const RopeDescriptor& d) { return rotary_dim(d) / 2 <= kRopePairs && d.shape[0] * d.shape[2] * (rotary_dim(d) / 2) <= kFewSines; }
+double* carve_digits(const RopeDescriptor& d, Carver& c) { return few_sines(d) ? nullptr : c.take<double>("sines of digits", kRopeDigits * rotary_dim(d)); }
 template <class Op>
 Status turn(const Launch<Op>& l, std::string_view kernel, const TensorView& x, const TensorView& positions, int64_t offset, const TensorView& y, bool inverse) {
   const RopeDescriptor& d = l.desc;
@@ -33,7 +36,7 @@ Status turn(const Launch<Op>& l, std::string_view kernel, const TensorView& x, c
       p.count = int(std::min<int64_t>(kRopePairs, p.half - p.first));
       std::copy_n(f.high + p.first, p.count, p.high);
       std::copy_n(f.low + p.first, p.count, p.low);
-      if (p.count) e = position_cuda_kernels.digits(p, l.stream.handle);
+      if (p.count && p.digits) e = position_cuda_kernels.digits(p, l.stream.handle);
       if (!e) e = kernels[d.dtype](p, l.stream.handle);
       p.first += p.count, p.copy_rest = false;
     } while (!e && p.first < p.half);

@@ -17,7 +17,7 @@ struct RopeCuda {
   int count;
   bool positions_i64, inverse, copy_rest;
   double high[kRopePairs], low[kRopePairs]; // frequencies of these pairs
-  double* digits;                           // scratch [kRopeDigits][half][2]: cosine and sine
+  double* digits;                           // scratch [kRopeDigits][half][2]: cosine and sine; null where sines are few: their kernel makes all of it
 };
 struct SlopesCuda { float* out; int64_t stride; int count; float slope[kSlopes]; };
 struct AppendCuda {  // of k and of v
