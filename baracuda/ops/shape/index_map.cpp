@@ -17,14 +17,49 @@ int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }  // b > 0
 struct Copier {
   bool past;
   static constexpr size_t kLeast = 1024;  // bytes; shorter ones are not worth their head and tail
+  static constexpr int64_t kStretch = 256 << 10;  // bytes, after which a block waits for its last lines to leave
   Copier(const TensorView& y, const void* read) : past(y.data != read && y.numel() >= kPastCaches / int64_t(byte_size(y.dtype))) {}
   void operator()(void* y, const void* x, size_t bytes) const {
-    if (!past || bytes < kLeast) return void(std::memcpy(y, x, bytes));
+    if (!past || bytes < kLeast) return short_copy(static_cast<char*>(y), static_cast<const char*>(x), bytes);
     const size_t head = (0 - reinterpret_cast<uintptr_t>(y)) % 64;
     std::memcpy(y, x, head);
     BARACUDA_ISA_PICK(move_kernels).copy_past(static_cast<char*>(y) + head, static_cast<const char*>(x) + head, int64_t(bytes - head));
   }
   void fence() const { if (past) past_fence(); }
+
+ private:
+  static void short_copy(char* y, const char* x, size_t bytes) {  // a call would take as long as the copy
+    if (bytes < 16 || bytes > 256) return void(std::memcpy(y, x, bytes));
+    for (size_t i = 0; i + 16 < bytes; i += 16) std::memcpy(y + i, x + i, 16);
+    std::memcpy(y + bytes - 16, x + bytes - 16, 16);
+  }
+};
+// Short rows of a dense result that is larger than the caches, one behind the other: they are put together here and leave in whole
+// lines, past the caches.
+template <class T> struct Assembly {
+  static constexpr int64_t kLeaves = 8192, kLongest = Copier::kLeast - 1;  // bytes
+  explicit Assembly(T* y) : skip(int64_t(reinterpret_cast<uintptr_t>(y) % 64)), used(skip), to(reinterpret_cast<char*>(y) - skip) {}
+  T* place() { return reinterpret_cast<T*>(bytes + used); }
+  void add(int64_t more) {
+    used += more;
+    if (used >= kLeaves) leave();
+  }
+  void finish() {
+    if (used >= 64) leave();
+    std::memcpy(to + skip, bytes + skip, size_t(used - skip));
+  }
+
+ private:
+  void leave() {
+    const int64_t lines = used / 64 * 64, head = skip ? 64 : 0;
+    if (skip) std::memcpy(to + skip, bytes + skip, size_t(64 - skip));
+    BARACUDA_ISA_PICK(move_kernels).copy_past(to + head, bytes + head, lines - head);
+    std::memcpy(bytes, bytes + lines, size_t(used - lines));
+    to += lines, used -= lines, skip = 0;
+  }
+  int64_t skip, used;  // bytes of the first line that are others', and bytes so far with them
+  char* to;
+  alignas(64) char bytes[kLeaves + kLongest + 1];
 };
 // `count` blocks of `block` elements, x_step and y_step apart; a block is dense on both sides.
 template <class T> void move(const Copier& copy, const T* x, int64_t x_step, T* y, int64_t y_step, int64_t count, int64_t block) {
@@ -68,6 +103,18 @@ struct OuterWalk {
     }
     sum_before();
   }
+  // The rows from here on that step evenly: how many, and by how much.
+  int64_t even(int64_t& x_step, int64_t& y_step) const {
+    const int a = rank - 1;
+    if (a < 0) return x_step = y_step = 0, 1;
+    const AxisMap::Run r = map.axis[a].run(o[a]);
+    x_step = r.step * x.strides[a], y_step = y.strides[a];
+    return r.length;
+  }
+  void skip(int64_t n) {  // n > 0 along the last axis
+    if (rank > 0) o[rank - 1] += n - 1;
+    next();
+  }
   bool at(int64_t& x_at, int64_t& y_at) const {  // false: the row is filled
     const int a = rank - 1;
     x_at = x_before + (a < 0 ? 0 : from[a] * x.strides[a]), y_at = y_before + (a < 0 ? 0 : o[a] * y.strides[a]);
@@ -77,7 +124,8 @@ struct OuterWalk {
 // The runs of a row, found once where they are few.
 template <class T> struct RowRuns {
   static constexpr int kRuns = 8;
-  struct Part { int64_t to, from, x_step, length; bool filled; } part[kRuns];
+  enum Kind : uint8_t { one, dense, any };  // an element; bytes that lie alike on both sides
+  struct Part { int64_t to, from, x_step, length; bool filled; Kind kind; } part[kRuns];
   int count = 0;
   int64_t y_step = 1, block = 1;
   T value = {};
@@ -87,14 +135,22 @@ template <class T> struct RowRuns {
       if (count == kRuns) return void(count = 0);
       const AxisMap::Run r = map.run(o);
       const int64_t length = std::min(r.length, map.m - o);
-      part[count++] = {o * y_step, r.from * x_step, r.step * x_step, length, r.from < 0};
+      const Kind kind = length * block == 1 ? one : r.from >= 0 && r.step * x_step == block && y_step == block ? dense : any;
+      part[count++] = {o * y_step, r.from * x_step, r.step * x_step, length, r.from < 0, kind};
       o += length;
     }
   }
-  [[gnu::noinline]] void put(const Copier& copy, const T* x, T* y) const {
+  void put(const Copier& copy, const T* x, T* y) const {
     for (int k = 0; k < count; ++k)
-      if (const Part p = part[k]; p.filled) fill(value, y + p.to, y_step, p.length, block);
-      else move(copy, x + p.from, p.x_step, y + p.to, y_step, p.length, block);
+      if (const Part& p = part[k]; p.kind == one) y[p.to] = p.filled ? value : x[p.from];
+      else if (p.kind == dense) copy(y + p.to, x + p.from, size_t(p.length * block) * sizeof(T));
+      else put_any(copy, x, y, p);
+  }
+
+ private:
+  [[gnu::noinline]] void put_any(const Copier& copy, const T* x, T* y, const Part& p) const {
+    if (p.filled) fill(value, y + p.to, y_step, p.length, block);
+    else move(copy, x + p.from, p.x_step, y + p.to, y_step, p.length, block);
   }
 };
 template <class T> void gather_as(const IndexMap& map, const TensorView& x, const TensorView& y, T value, int threads) {
@@ -123,19 +179,34 @@ template <class T> void gather_as(const IndexMap& map, const TensorView& x, cons
   const int64_t most = std::max<int64_t>(1, kPiece / block), pieces = (inner.m + most - 1) / most;
   RowRuns<T> known;
   if (pieces == 1) known.find(inner, x_step, y_step, block, value);
-  parallel_for(rows * pieces, std::max<int64_t>(1, kPiece / (std::min(most, inner.m) * block)), threads, [&](int64_t begin, int64_t end, int) {
+  const int64_t row = inner.m * block, row_bytes = row * int64_t(sizeof(T));
+  const bool assembled = copy.past && known.count > 0 && row_bytes <= Assembly<T>::kLongest && y.contiguous();
+  const int64_t stretch = copy.past ? Copier::kStretch / int64_t(sizeof(T)) : kPiece;
+  parallel_for(rows * pieces, std::max<int64_t>(1, stretch / (std::min(most, inner.m) * block)), threads, [&](int64_t begin, int64_t end, int) {
     OuterWalk walk{map, x, y, rank, short_last ? last_from : nullptr};
     walk.seek(begin / pieces);
     int64_t x_at, y_at;
     bool taken = walk.at(x_at, y_at);
+    if (known.count > 0) {
+      Assembly<T> assembly(y.as<T>() + (assembled ? begin * row : 0));
+      for (int64_t i = begin, n; i < end; i += n) {
+        int64_t x_next, y_next;
+        n = std::min(walk.even(x_next, y_next), end - i), taken = walk.at(x_at, y_at);
+        for (int64_t k = 0; k < n; ++k) {
+          T* to = assembled ? assembly.place() : y.as<T>() + (y_at + k * y_next);
+          if (taken) known.put(copy, x.as<T>() + (x_at + k * x_next), to);
+          else fill(value, to, y_step, inner.m, block);
+          if (assembled) assembly.add(row_bytes);
+        }
+        walk.skip(n);
+      }
+      if (assembled) assembly.finish();
+      return copy.fence();
+    }
     for (int64_t i = begin, piece = begin % pieces; i < end; ++i, ++piece) {
       if (piece == pieces) piece = 0, walk.next(), taken = walk.at(x_at, y_at);
       const T* from = x.as<T>() + x_at;
       T* to = y.as<T>() + y_at;
-      if (known.count > 0 && taken) {
-        known.put(copy, from, to);
-        continue;
-      }
       const auto put = [&](int64_t o, const AxisMap::Run& r, int64_t count) {
         if (r.from < 0) fill(value, to + o * y_step, y_step, count, block);
         else move(copy, from + r.from * x_step, r.step * x_step, to + o * y_step, y_step, count, block);
