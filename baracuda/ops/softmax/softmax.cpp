@@ -245,7 +245,7 @@ template <int K> struct Forward {
     b.out = place(b, a.y, K - 1, walk, step, at, lines, 0);
   }
   void step(SoftmaxLay, const SoftmaxBlock* const (&blocks)[3]) const {
-    BARACUDA_ISA_PICK(softmax_streams).forward[is_log(d)][d.dtype](blocks);
+    BARACUDA_ISA_PICK_BF16(softmax_streams).forward[is_log(d)][d.dtype](blocks);
     if (const SoftmaxBlock* b = blocks[1]) join({b->max, b->sum, b->count, 1, b->count});
   }
   void ahead(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
@@ -301,7 +301,7 @@ template <int K> struct Backward {
     b.out = place(b, a.dx, K - 1, walk, step, at, lines, 0);
   }
   void step(SoftmaxLay lay, const SoftmaxBlock* const (&blocks)[3]) const {
-    BARACUDA_ISA_PICK(softmax_streams).backward[int(lay)][is_log(d)][d.dtype](blocks);
+    BARACUDA_ISA_PICK_BF16(softmax_streams).backward[int(lay)][is_log(d)][d.dtype](blocks);
   }
   void ahead(SoftmaxBlock&, const Walk&, const Ints&, const Ints&, int64_t, int64_t) const {}
   // dy and y in buffers of the computing type, or where they lie if that is what they are.
@@ -348,7 +348,7 @@ Status run_forward(const Launch<Softmax>& l) {
   if (l.desc.shape.numel() == 0) return {};
   Carver c = l.carver();
   const Scratch s(l.desc, c, 1);
-  const SoftmaxKernels& k = BARACUDA_ISA_PICK(softmax_kernels);
+  const SoftmaxKernels& k = BARACUDA_ISA_PICK_BF16(softmax_kernels);
   const DType acc = computing(l.desc);
   if (a.mask.absent()) return run_lines<2>(l.desc, {&a.x, &a.y}, s, Forward<2>{l.desc, a, k, acc, l.desc.scale == 1}, l.threads);
   return run_lines<3>(l.desc, {&a.x, &a.mask, &a.y}, s, Forward<3>{l.desc, a, k, acc, false}, l.threads);
@@ -358,7 +358,7 @@ Status run_backward(const Launch<SoftmaxBackward>& l) {
   if (l.desc.shape.numel() == 0) return {};
   Carver c = l.carver();
   const Scratch s(l.desc, c, 2);
-  const SoftmaxKernels& k = BARACUDA_ISA_PICK(softmax_kernels);
+  const SoftmaxKernels& k = BARACUDA_ISA_PICK_BF16(softmax_kernels);
   const DType acc = computing(l.desc);
   if (a.mask.absent()) return run_lines<3>(l.desc, {&a.dy, &a.y, &a.dx}, s, Backward<3>{l.desc, a, k, acc}, l.threads);
   return run_lines<4>(l.desc, {&a.dy, &a.y, &a.mask, &a.dx}, s, Backward<4>{l.desc, a, k, acc}, l.threads);

@@ -83,15 +83,18 @@ template <SoftmaxFinish F, bool kOnce, class A, class U> BARACUDA_HD void finish
     return finished<F, kOnce>(v, kBackward<F> ? get<A, N>(y + i, count) : v, max, sum, sign);
   };
   int i = 0;
+  auto put_up_to = [&](int end) __attribute__((always_inline)) {
+    for (; i < end; i += N) put<U>(out + i * b.step, element(i, end - i < N ? end - i : N), end - i < N ? end - i : N, b.step);
+    i = end;
+  };
   if constexpr (std::is_same_v<Acc<U>, A>) {
-    if (b.past && b.step == 1 && b.m >= 2 * N) {
-      i = int((0 - uintptr_t(out)) / sizeof(U) % N);
-      if (i) put<U>(out, element(0, i), i, 1);
-      for (; i + N <= b.m; i += N) store_past<U, N>(out + i, element(i, N));
+    if (b.step == 1) {
+      const bool past = b.past && b.m >= 2 * N;
+      if (past) put_up_to(head_of<U, N>(out));
+      for (; i + 2 * N <= b.m; i += 2 * N) store_twice_rounded<U, N>(out + i, element(i, N), element(i + N, N), past);
     }
   }
-  for (; i + N <= b.m; i += N) put<U>(out + i * b.step, element(i, N), N, b.step);
-  if (i < b.m) put<U>(out + i * b.step, element(i, b.m - i), b.m - i, b.step);
+  put_up_to(b.m);
 }
 template <SoftmaxFinish F, class A, class U> void finish_rows(const SoftmaxBlock& b) {
   for (int c = 0; c < b.count; ++c)
@@ -123,19 +126,23 @@ template <class T, bool kNegate, SoftmaxFinish F> void again_rows(const SoftmaxB
     }
     const V base = softmax::base(Pack<A, 1>::of(top_lane(larger(larger(top[0], top[1]), larger(top[2], top[3]))))).v;
     const V sum = double(at<A>(b.sum, c)), max = double(at<A>(b.max, c));
-    auto put_out = [&](int i, int count, bool past) __attribute__((always_inline)) {
+    auto element = [&](int i, int count) __attribute__((always_inline)) {
       __builtin_prefetch(next + i * b.next_step, 0, 2);
-      const V v = value(i, count), w = finished<F, false>(F == SoftmaxFinish::value ? softmax::exp_up(v - base) : v, v, max, sum, V(1));
-      if (past) store_past<T, N>(y + i, w);
-      else put<T>(y + i, w, count, 1);
+      const V v = value(i, count);
+      return finished<F, false>(F == SoftmaxFinish::value ? softmax::exp_up(v - base) : v, v, max, sum, V(1));
+    };
+    auto put_up_to = [&](int end) __attribute__((always_inline)) {
+      for (; i < end; i += N) put<T>(y + i, element(i, end - i < N ? end - i : N), end - i < N ? end - i : N, 1);
+      i = end;
     };
     i = 0;
-    if (b.past && b.m >= 2 * N) {
-      i = int((0 - uintptr_t(y)) / sizeof(T) % N);
-      if (i) put_out(0, i, false);
-      for (; i + N <= b.m; i += N) put_out(i, N, true);
+    const bool past = b.past && b.m >= 2 * N;
+    if (past) put_up_to(head_of<T, N>(y));
+    for (; i + 2 * N <= b.m; i += 2 * N) {
+      const V first = element(i, N);
+      store_twice_rounded<T, N>(y + i, first, element(i + N, N), past);
     }
-    for (; i < b.m; i += N) put_out(i, b.m - i < N ? b.m - i : N, false);
+    put_up_to(b.m);
   }
   if (b.past) store_past_fence();
 }
@@ -261,20 +268,21 @@ template <SoftmaxFinish F, bool kOnce, class A, class U> void finish_tile(const 
   constexpr int N = kLanes<A>, P = kTilePacks<A>;
   using V = Full<A>;
   const V sign = b.sign;
-  const bool past = b.past && b.pitch == 1 && b.count == kTile<A> && (uintptr_t(b.out) | uintptr_t(b.step) * sizeof(U)) % (N * sizeof(U)) == 0;
+  const bool whole = b.pitch == 1 && b.count == kTile<A>;
+  const bool past = whole && b.past && (uintptr_t(b.out) | uintptr_t(b.step) * sizeof(U)) % (kTogether<U, N> * sizeof(U)) == 0;
   for (int r = 0; r < b.m; ++r) {
     U* out = static_cast<U*>(b.out) + r * b.step;
-    for (int k = 0; k < P && k * N < b.count; ++k) {
+    auto element = [&](int k) __attribute__((always_inline)) {
       const int64_t i = r * kTile<A> + k * N;
       const V v = load<N>(static_cast<const A*>(b.buffer[0]) + i);
-      const V w = finished<F, kOnce>(v, kBackward<F> ? load<N>(static_cast<const A*>(b.buffer[1]) + i) : v, max[k], sum[k], sign);
-      if constexpr (std::is_same_v<Acc<U>, A>)
-        if (past) {
-          store_past<U, N>(out + k * N, w);
-          continue;
-        }
-      put<U>(out + k * N * b.pitch, w, b.count - k * N < N ? b.count - k * N : N, b.pitch);
-    }
+      return finished<F, kOnce>(v, kBackward<F> ? load<N>(static_cast<const A*>(b.buffer[1]) + i) : v, max[k], sum[k], sign);
+    };
+    if constexpr (std::is_same_v<Acc<U>, A> && P % 2 == 0)
+      if (whole) {
+        for (int k = 0; k < P; k += 2) store_twice_rounded<U, N>(out + k * N, element(k), element(k + 1), past);
+        continue;
+      }
+    for (int k = 0; k < P && k * N < b.count; ++k) put<U>(out + k * N * b.pitch, element(k), b.count - k * N < N ? b.count - k * N : N, b.pitch);
   }
   if (past) store_past_fence();
 }

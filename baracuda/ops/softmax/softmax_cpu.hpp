@@ -51,7 +51,7 @@ struct SoftmaxKernels {
   ByDType<void (*)(const SoftmaxJoin&)> join, join_log;
   ByDType<void (*)(const SoftmaxJoin&)> join_sums;  // [A]: the sum of all chunks, in every chunk's place
 };
-BARACUDA_ISA_TABLE(SoftmaxKernels, softmax_kernels)
+BARACUDA_ISA_TABLE_BF16(SoftmaxKernels, softmax_kernels)
 
 // Blocks of axes that are one chunk, where all tensors have one dtype, computed in f32, and the same strides: the stages of blocks that
 // follow each other run in one loop, so that memory is read and written while exp is computed. Rows are dense; columns are
@@ -65,6 +65,6 @@ struct SoftmaxStreams {
   // [lay][logarithm][dtype]: finishes blocks[0], sums blocks[1]; both have the buffers.
   ByDType<SoftmaxStep> backward[int(SoftmaxLay::count)][2];
 };
-BARACUDA_ISA_TABLE(SoftmaxStreams, softmax_streams)
+BARACUDA_ISA_TABLE_BF16(SoftmaxStreams, softmax_streams)
 
 }  // namespace baracuda

@@ -1,6 +1,6 @@
 #pragma once
 // What the instruction-set units of softmax share: elements between memory and the computing type, and how a line is finished.
-#include "baracuda/math/element.hpp"
+#include "baracuda/math/bf16_instruction.hpp"
 #include "baracuda/ops/softmax/softmax_cpu.hpp"
 #include "baracuda/ops/softmax/softmax_math.hpp"
 
@@ -28,6 +28,10 @@ template <class U, class A, int N> BARACUDA_HD void put(U* p, Pack<A, N> v, int 
     for (int k = 0; k < count; ++k) p[k * step] = from_double<U>(double(v.lane(k)));
   }
 }
+// Elements that are written together: of halves a line.
+template <class U, int N> inline constexpr int kTogether = kIsHalf<U> ? 2 * N : N;
+// The first elements of a row, up to where writes past the caches begin.
+template <class U, int N> BARACUDA_HD int head_of(const U* p) { return int((0 - uintptr_t(p)) / sizeof(U) % kTogether<U, N>); }
 template <class T, int N> BARACUDA_HD T top_lane(Pack<T, N> v) {
   if constexpr (N == 1) return v.v;
   else return top_lane(larger(v.half(0), v.half(1)));

@@ -15,20 +15,21 @@ using V = Full<float>;
 
 BARACUDA_HD V each(const void* p, int c) { return double(at<float>(p, c)); }
 
-// Where a row is written: packs from `head` on begin at multiples of their size, if they go past the caches.
+// Where a row is written: from `head` on what is written together begins at multiples of its size, if it goes past the caches. Two packs at a time.
 template <class T, bool kPast> struct Out {
   T* y;
   int head;
-  BARACUDA_HD Out(const SoftmaxBlock& b, int c)
-      : y(static_cast<T*>(b.out) + c * b.pitch), head(kPast ? int((0 - uintptr_t(y)) / sizeof(T) % N) : 0) {}
-  // element(j, count) of the pack that belongs to step i, and before the first step of what stands before it.
+  BARACUDA_HD Out(const SoftmaxBlock& b, int c) : y(static_cast<T*>(b.out) + c * b.pitch), head(kPast ? head_of<T, N>(y) : 0) {}
+  // element(j, count) of the pack that belongs to step i, or of it and the next one, and before the first step of what stands before it.
   template <class F> BARACUDA_HD void begin(const F& element) const {
-    if (head) put<T>(y, element(0, head), head, 1);
+    for (int j = 0; j < head; j += N) put<T>(y + j, element(j, head - j < N ? head - j : N), head - j < N ? head - j : N, 1);
   }
   template <bool kWhole, class F> BARACUDA_HD void step(int64_t i, int64_t m, const F& element) const {
     const int64_t j = i + head, left = m - j;
-    if (kWhole || left >= N) kPast ? store_past<T, N>(y + j, element(j, N)) : store<T, N>(y + j, element(j, N));
-    else if (left > 0) put<T>(y + j, element(j, int(left)), int(left), 1);
+    const bool second = i / N % 2;
+    if (!second && (kWhole || left >= 2 * N)) store_twice_rounded<T, N>(y + j, element(j, N), element(j + N, N), kPast);
+    else if (!second && left >= N) store<T, N>(y + j, element(j, N));
+    else if (!kWhole && left > 0 && left < N) put<T>(y + j, element(j, int(left)), int(left), 1);
   }
 };
 BARACUDA_HD bool row_past(const SoftmaxBlock* b) { return b && b->past && b->m >= 2 * N; }
@@ -114,6 +115,10 @@ BARACUDA_HD void fold(float* lane, int m, int wide, void* sum) {
       for (int j = 0; j < wide; j += N) store<float, N>(lane + l * wide + j, load<N>(lane + l * wide + j) + load<N>(lane + (l + w) * wide + j));
   for (int j = 0; j < wide; j += N) store<float, N>(static_cast<float*>(sum) + j, load<N>(lane + j));
 }
+template <class T> BARACUDA_HD void put_row(T* y, const V (&out)[P], bool past) {
+  static_assert(P % 2 == 0);
+  for (int k = 0; k < P; k += 2) store_twice_rounded<T, N>(y + k * N, out[k], out[k + 1], past);
+}
 template <class T> BARACUDA_HD bool lines_past(const SoftmaxBlock& b) {
   return b.past && (uintptr_t(b.out) | uintptr_t(b.step) * sizeof(T)) % 64 == 0;
 }
@@ -135,11 +140,12 @@ template <class T, bool kLog, bool kBefore, bool kNow, bool kAfter, bool kOnce =
     T* const y = static_cast<T*>(before.out) + r * before.step;
     if constexpr (kAfter)
       if (r + kAhead < after.m) fetch(x + kAhead * after.step);
+    [[maybe_unused]] V out[P];
     for (int k = 0; k < P; ++k) {
       float *const s = shared + r * W + k * N, *const e = own + r * W + k * N, *const l = lane + r % kSumLanes * W + k * N;
       if constexpr (kBefore) {
-        const V v = load<N>(s), w = finished<F, kOnce>(v, v, max[k], sum[k], V(1));
-        past ? store_past<T, N>(y + k * N, w) : store<T, N>(y + k * N, w);
+        const V v = load<N>(s);
+        out[k] = finished<F, kOnce>(v, v, max[k], sum[k], V(1));
       }
       if constexpr (kAfter) {
         const V v = load<N>(x + k * N);
@@ -152,6 +158,7 @@ template <class T, bool kLog, bool kBefore, bool kNow, bool kAfter, bool kOnce =
         store<float, N>(l, V(load<N>(l)) + u);
       }
     }
+    if constexpr (kBefore) put_row<T>(y, out, past);
   }
   if constexpr (kNow) fold(lane, now.m, W, now.sum);
   if constexpr (kAfter)
@@ -181,18 +188,17 @@ template <class T, bool kLog, bool kBefore, bool kNow> void backward_tile(Blocks
     T* const dx = static_cast<T*>(before.out) + r * before.step;
     if constexpr (kNow)
       if (r + kAhead < now.m) fetch(dy + kAhead * now.step), fetch(y + kAhead * now.step);
+    [[maybe_unused]] V out[P];
     for (int k = 0; k < P; ++k) {
       float *const s = first + r * W + k * N, *const t = second + r * W + k * N, *const l = lane + r % kSumLanes * W + k * N;
-      if constexpr (kBefore) {
-        const V w = finished<F, true>(V(load<N>(s)), V(load<N>(t)), V(0), dot[k], sign);
-        past ? store_past<T, N>(dx + k * N, w) : store<T, N>(dx + k * N, w);
-      }
+      if constexpr (kBefore) out[k] = finished<F, true>(V(load<N>(s)), V(load<N>(t)), V(0), dot[k], sign);
       if constexpr (kNow) {
         const V u = load<N>(dy + k * N), v = load<N>(y + k * N);
         store<float, N>(s, u), store<float, N>(t, v);
         store<float, N>(l, kLog ? V(load<N>(l)) + u : fma(u, v, V(load<N>(l))));
       }
     }
+    if constexpr (kBefore) put_row<T>(dx, out, past);
   }
   if constexpr (kNow) fold(lane, now.m, W, now.sum);
   if (kBefore && past) store_past_fence();
