@@ -11,17 +11,17 @@ using namespace softmax_detail;
 
 // Of an element, where registers serve: one dtype, not f64; else 8.
 int size(const SoftmaxDescriptor& d) { return out_dtype(d) == d.dtype ? int(byte_size(d.dtype)) : 8; }
-// Whether registers hold lines of the shape.
-bool held(const SoftmaxDescriptor& d, bool columns) {
-  return (columns ? softmax_cuda_blocks_of_column(extent_of(d)) : softmax_cuda_blocks_of_row(extent_of(d), size(d))) == 1;
+// Whether registers, or for columns the shared memory of a block, hold lines of the shape.
+bool held(const SoftmaxDescriptor& d, bool columns, bool backward) {
+  return (columns ? softmax_cuda_blocks_of_column(extent_of(d), backward) : softmax_cuda_blocks_of_row(extent_of(d), size(d))) == 1;
 }
 int64_t columns_of(const SoftmaxDescriptor& d) { return d.shape.rank ? d.shape.product(axis_of(d) + 1, d.shape.rank) : 1; }
 uint64_t long_bytes(const SoftmaxDescriptor& d, bool backward) {
   const int64_t n = extent_of(d), lines = n ? d.shape.numel() / n : 0, columns = columns_of(d);
   uint64_t bytes = 0;
   if (lines == 0 || size(d) == 8) return 0;
-  if (!held(d, false)) bytes = softmax_long_bytes(lines, n, 0, size(d), backward);
-  if (columns > 1 && !held(d, true)) bytes = std::max(bytes, softmax_long_bytes(lines, n, columns, size(d), backward));
+  if (!held(d, false, backward)) bytes = softmax_long_bytes(lines, n, 0, size(d), backward);
+  if (columns > 1 && !held(d, true, backward)) bytes = std::max(bytes, softmax_long_bytes(lines, n, columns, size(d), backward));
   return bytes;
 }
 struct Scratch { void *max, *sum, *chunks; uint64_t chunk_bytes; };
@@ -59,9 +59,9 @@ SoftmaxCuda problem_of(const SoftmaxDescriptor& d, const TensorView* const (&v)[
   p.columns = !dense_lines && dense_across && p.lines.extent[last] >= 8;
   return p;
 }
-// Backward, columns that a cluster of blocks holds and one does not.
-std::string refuse_cluster(const SoftmaxDescriptor& d, const PlanPreference&) {
-  return size(d) < 8 && columns_of(d) > 1 && softmax_cuda_blocks_of_column(extent_of(d)) > 1 ? "" : "for columns of one dtype that a cluster of blocks holds and one block does not";
+// Columns that a cluster of blocks holds and one does not.
+template <bool kBackward> std::string refuse_cluster(const SoftmaxDescriptor& d, const PlanPreference&) {
+  return size(d) < 8 && columns_of(d) > 1 && softmax_cuda_blocks_of_column(extent_of(d), kBackward) > 1 ? "" : "for columns of one dtype that a cluster of blocks holds and one block does not";
 }
 // Neighbouring lines are neighbours, or one, in every tensor.
 bool even(const SoftmaxCuda& p) {
@@ -74,7 +74,7 @@ Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor&
   const int tuned = size(d) < 8 ? size(d) : 0;
   return device::queue(stream, name, [&] {
     if (tuned && softmax_cuda_plain(p) && (!p.columns || even(p))) {
-      const bool fits = held(d, p.columns) || (cluster && p.columns);
+      const bool fits = held(d, p.columns, backward) || (cluster && p.columns);
       const int64_t columns = p.columns ? p.lines.extent[p.lines.rank - 1] : 0;
       if (fits && p.columns) return (backward ? softmax_columns_cuda.backward : softmax_columns_cuda.forward)[d.dtype](p, stream.handle);
       const uint64_t bytes = fits ? 0 : softmax_long_bytes(p.lines.units, p.n, columns, tuned, backward);
@@ -91,13 +91,13 @@ Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor&
     return e ? e : launch(p, stream.handle);
   });
 }
-Status run_forward(const Launch<Softmax>& l) {
+template <bool kCluster> Status run_forward(const Launch<Softmax>& l) {
   const TensorView none{};
   const auto& a = l.args;
   if (l.desc.shape.numel() == 0) return {};
   Carver c = l.carver();
   const SoftmaxCuda p = problem_of(l.desc, {&a.x, &none, &a.mask, &a.y});
-  return run(l.stream, "softmax.cuda.lines", l.desc, p, false, carve(l.desc, false, c));
+  return run(l.stream, kCluster ? "softmax.cuda.cluster" : "softmax.cuda.lines", l.desc, p, false, carve(l.desc, false, c), kCluster);
 }
 template <bool kCluster> Status run_backward(const Launch<SoftmaxBackward>& l) {
   const auto& a = l.args;
@@ -113,14 +113,17 @@ template <bool kBackward> void carve_row(const SoftmaxDescriptor& d, const void*
 }  // namespace
 
 template <> std::span<const Kernel<Softmax>> cuda_kernels<Softmax>() {
-  static constexpr Kernel<Softmax> list[] = {{.name = "softmax.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80,
-                                              .launch = launch_all<Softmax>(Floating{}, run_forward), .guarantee = guarantee, .carve = carve_row<false>}};
+  static constexpr Kernel<Softmax> list[] = {
+      {.name = "softmax.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<Softmax>(Short{}, run_forward<true>),
+       .guarantee = guarantee, .refuse = refuse_cluster<false>, .carve = carve_row<false>},
+      {.name = "softmax.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<Softmax>(Floating{}, run_forward<false>),
+       .guarantee = guarantee, .carve = carve_row<false>}};
   return list;
 }
 template <> std::span<const Kernel<SoftmaxBackward>> cuda_kernels<SoftmaxBackward>() {
   static constexpr Kernel<SoftmaxBackward> list[] = {
       {.name = "softmax_backward.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<SoftmaxBackward>(Short{}, run_backward<true>),
-       .guarantee = guarantee, .refuse = refuse_cluster, .carve = carve_row<true>},
+       .guarantee = guarantee, .refuse = refuse_cluster<true>, .carve = carve_row<true>},
       {.name = "softmax_backward.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<SoftmaxBackward>(Floating{}, run_backward<false>),
        .guarantee = guarantee, .carve = carve_row<true>}};
   return list;

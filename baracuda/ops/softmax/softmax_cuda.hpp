@@ -36,7 +36,7 @@ bool softmax_cuda_whole(const SoftmaxCuda& p, int size);
 struct SoftmaxRowsCuda { ByDType<SoftmaxLaunch> forward, backward; };
 extern const SoftmaxRowsCuda softmax_rows_cuda, softmax_columns_cuda, softmax_long_cuda;  // long: of any length
 uint64_t softmax_long_bytes(int64_t lines, int64_t n, int64_t columns, int size, bool backward);  // columns: lines side by side, 0 for rows
-int softmax_cuda_blocks_of_column(int64_t n);         // likewise, down columns of one dtype in steps of 1 from line to line
-int softmax_cuda_blocks_of_row(int64_t n, int size);  // 0: registers do not hold them; more than 1: a cluster does
+int softmax_cuda_blocks_of_row(int64_t n, int size);           // 0: registers do not hold them; more than 1: a cluster does
+int softmax_cuda_blocks_of_column(int64_t n, bool backward);  // likewise, in shared memory, down columns of one dtype in steps of 1 from line to line
 
 }  // namespace baracuda
