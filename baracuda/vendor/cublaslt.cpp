@@ -1,11 +1,11 @@
 #include "baracuda/vendor/cublaslt.hpp"
 #include <cublasLt.h>
-#include <dlfcn.h>
 #include <array>
 #include <cstring>
 #include <mutex>
 #include "baracuda/core/text.hpp"
 #include "baracuda/device/launch.hpp"
+#include "baracuda/vendor/opened.hpp"
 
 namespace baracuda::cublaslt {
 namespace {
@@ -16,7 +16,6 @@ constexpr const char* kFile = "libcublasLt.so." BARACUDA_TEXT(CUBLAS_VER_MAJOR);
 #undef BARACUDA_TEXT
 #undef BARACUDA_TEXT_OF
 
-// The functions in use, found by name so that the CUDA half loads where the library is not installed.
 struct Functions {
   std::string missing;
   decltype(&cublasLtCreate) create;
@@ -32,19 +31,13 @@ struct Functions {
 };
 Functions load() {
   Functions f{};
-  void* library = nullptr;
-  for (const std::string& file : {std::string(kFile), text("/usr/local/cuda/lib64/", kFile)})
-    if (!library) library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) return f.missing = text(kFile, " was not found by the loader nor in /usr/local/cuda/lib64"), f;
-  const auto find = [&](const char* name, auto& to) {
-    to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(dlsym(library, name));
-    if (!to) f.missing = text(kFile, " has no ", name);
-  };
-  find("cublasLtCreate", f.create), find("cublasLtMatmul", f.matmul), find("cublasLtMatmulAlgoGetHeuristic", f.heuristic);
-  find("cublasLtMatmulDescInit_internal", f.desc_init), find("cublasLtMatmulDescSetAttribute", f.desc_set);
-  find("cublasLtMatrixLayoutInit_internal", f.layout_init), find("cublasLtMatrixLayoutSetAttribute", f.layout_set);
-  find("cublasLtMatmulPreferenceInit_internal", f.preference_init), find("cublasLtMatmulPreferenceSetAttribute", f.preference_set);
-  find("cublasLtMatmulAlgoConfigGetAttribute", f.config_get);
+  Opened library(kFile);
+  library.find("cublasLtCreate", f.create), library.find("cublasLtMatmul", f.matmul), library.find("cublasLtMatmulAlgoGetHeuristic", f.heuristic);
+  library.find("cublasLtMatmulDescInit_internal", f.desc_init), library.find("cublasLtMatmulDescSetAttribute", f.desc_set);
+  library.find("cublasLtMatrixLayoutInit_internal", f.layout_init), library.find("cublasLtMatrixLayoutSetAttribute", f.layout_set);
+  library.find("cublasLtMatmulPreferenceInit_internal", f.preference_init), library.find("cublasLtMatmulPreferenceSetAttribute", f.preference_set);
+  library.find("cublasLtMatmulAlgoConfigGetAttribute", f.config_get);
+  f.missing = library.missing();
   return f;
 }
 const Functions& functions() {

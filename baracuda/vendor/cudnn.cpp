@@ -13,7 +13,6 @@ Status run(const Stream&, const Graph&, const Tensors&, void*) { return {Code::u
 
 #else
 #include <cudnn_graph.h>
-#include <dlfcn.h>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,6 +21,7 @@ Status run(const Stream&, const Graph&, const Tensors&, void*) { return {Code::u
 #include <vector>
 #include "baracuda/core/text.hpp"
 #include "baracuda/device/launch.hpp"
+#include "baracuda/vendor/opened.hpp"
 
 namespace baracuda::cudnn {
 namespace {
@@ -29,7 +29,6 @@ namespace {
 constexpr const char* kFile = "libcudnn.so.9";
 constexpr size_t kOldest = 91900;  // what has run; before 9.16 the backward needs lengths of multiples of 128
 
-// The functions in use, found by name so that the CUDA half loads where the library is not installed.
 struct Functions {
   std::string missing;
   size_t number = 0;
@@ -46,17 +45,13 @@ struct Functions {
 };
 Functions load() {
   Functions f{};
-  void* library = nullptr;
-  for (const std::string& file : {std::string(kFile), text("/usr/local/cuda/lib64/", kFile)})
-    if (!library) library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) return f.missing = text(kFile, " was not found by the loader nor in /usr/local/cuda/lib64"), f;
-  const auto find = [&](const char* name, auto& to) {
-    to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(dlsym(library, name));
-    if (!to) f.missing = text(kFile, " has no ", name);
-  };
-  find("cudnnGetVersion", f.version), find("cudnnGetErrorString", f.error_text), find("cudnnCreate", f.create), find("cudnnSetStream", f.set_stream);
-  find("cudnnBackendCreateDescriptor", f.make), find("cudnnBackendDestroyDescriptor", f.drop), find("cudnnBackendSetAttribute", f.set);
-  find("cudnnBackendGetAttribute", f.get), find("cudnnBackendFinalize", f.finalize), find("cudnnBackendExecute", f.execute);
+  Opened library(kFile);
+  library.find("cudnnGetVersion", f.version), library.find("cudnnGetErrorString", f.error_text);
+  library.find("cudnnCreate", f.create), library.find("cudnnSetStream", f.set_stream);
+  library.find("cudnnBackendCreateDescriptor", f.make), library.find("cudnnBackendDestroyDescriptor", f.drop);
+  library.find("cudnnBackendSetAttribute", f.set), library.find("cudnnBackendGetAttribute", f.get);
+  library.find("cudnnBackendFinalize", f.finalize), library.find("cudnnBackendExecute", f.execute);
+  f.missing = library.missing();
   if (!f.missing.empty()) return f;
   f.number = f.version();
   if (f.number < kOldest) f.missing = text(kFile, " is cuDNN ", f.number / 10000, ".", f.number / 100 % 100, ", 9.19 or newer is needed");
@@ -127,11 +122,13 @@ class Writer {
 
   // Tensors of the caller; dims as [batch, head, row, element].
   Raw rows(Id id, int64_t heads, int64_t length, int64_t width, bool transposed = false) {
-    Dims dims{a_.batch, heads, length, width};
-    Dims strides = a_.heads_last ? Dims{length * heads * width, width, heads * width, 1} : dense(dims);
+    Dims dims{a_.batch, heads, length, width}, strides = lying(heads, length, width);
     if (transposed) std::swap(dims[2], dims[3]), std::swap(strides[2], strides[3]);
     g_.tensors.push_back(id);
     return tensor(id, io_, dims, strides, false);
+  }
+  Dims lying(int64_t heads, int64_t length, int64_t width) const {
+    return a_.heads_last ? Dims{length * heads * width, width, heads * width, 1} : dense({a_.batch, heads, length, width});
   }
   Raw q(Id id) { return rows(id, a_.heads, a_.q_len, a_.head_dim); }
   Raw y(Id id) { return rows(id, a_.heads, a_.q_len, a_.head_dim_v); }
@@ -344,10 +341,7 @@ void write_backward(Writer& w, const Attention& a) {
   Raw ds = w.scored(CUDNN_POINTWISE_SUB, w.product(dy, vt, w.between(w.scores())), delta);
   ds = w.scored(CUDNN_POINTWISE_MUL, w.scored(CUDNN_POINTWISE_MUL, ds, p), scale);
   gathered(ds, q, kDk, a.head_dim);
-  const Dims k_dims{a.batch, a.kv_heads, a.k_len, a.head_dim};
-  const Dims k_strides = a.heads_last ? Dims{a.k_len * a.kv_heads * a.head_dim, a.head_dim, a.kv_heads * a.head_dim, 1}
-                                      : Dims{a.kv_heads * a.k_len * a.head_dim, a.k_len * a.head_dim, a.head_dim, 1};
-  const Raw k = w.seen_as(kt, w.between(k_dims, k_strides));
+  const Raw k = w.seen_as(kt, w.between({a.batch, a.kv_heads, a.k_len, a.head_dim}, w.lying(a.kv_heads, a.k_len, a.head_dim)));
   w.pointwise(CUDNN_POINTWISE_IDENTITY, w.product(ds, k, w.f32(kDqSums, a.head_dim)), nullptr, w.q(kDq));
 }
 
