@@ -167,7 +167,7 @@ template <class T, bool kPairs, int V, bool kWhole> int rope_units(const RopeCud
   q.tokens = int(std::min<int64_t>(q.tokens, tokens));
   q.tiles = device::ceil_div(tokens, q.tokens);
   // Few tokens: their heads are shared among blocks.
-  const int64_t parts = std::clamp<int64_t>(kEnoughBlocks / q.tiles, 1, device::ceil_div(p.heads, 8));
+  const int64_t parts = std::clamp<int64_t>(kEnoughBlocks / q.tiles, 1, device::ceil_div(p.heads, kRopeHeads));
   q.heads_each = device::ceil_div(p.heads, std::min<int64_t>(parts, 65535));
   return device::launch(rope_kernel<T, kPairs, V, kWhole>, dim3(device::blocks_for(q.tiles, 1), unsigned(device::ceil_div(p.heads, q.heads_each))), kBlock,
                         size_t(q.tokens) * size_t(p.count) * ((p.digits ? 1 : kFactors) * sizeof(double2) + 2 * sizeof(Acc<T>)), stream, q);

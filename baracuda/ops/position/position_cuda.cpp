@@ -11,9 +11,12 @@ using namespace position_detail;
 PrecisionGuarantee guarantee(const RopeDescriptor& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true, .same_on_cpu_and_cuda = true};
 }
-// So few that four factors of each, all at once, take less time than a launch before.
-constexpr int64_t kFewSines = 1 << 15;
-bool few_sines(const RopeDescriptor& d) { return rotary_dim(d) / 2 <= kRopePairs && d.shape[0] * d.shape[2] * (rotary_dim(d) / 2) <= kFewSines; }
+// So few that four factors of each, all at once, take less time than a launch before: on an H200 up to 16384 sines, as often as heads are shared out.
+constexpr int64_t kFewSines = 1 << 14;
+bool few_sines(const RopeDescriptor& d) {
+  const int64_t half = rotary_dim(d) / 2, parts = (d.shape[1] + kRopeHeads - 1) / kRopeHeads;
+  return half <= kRopePairs && d.shape[0] * d.shape[2] * half * parts <= kFewSines;
+}
 double* carve_digits(const RopeDescriptor& d, Carver& c) { return few_sines(d) ? nullptr : c.take<double>("sines of digits", kRopeDigits * rotary_dim(d)); }
 template <class Op>
 Status turn(const Launch<Op>& l, std::string_view kernel, const TensorView& x, const TensorView& positions, int64_t offset, const TensorView& y, bool inverse) {

@@ -7,6 +7,7 @@
 namespace baracuda {
 
 inline constexpr int kRopePairs = 128, kSlopes = 512;  // of a launch: kernel parameters end at 4 KiB
+inline constexpr int64_t kRopeHeads = 8;               // the fewest of a block, where tokens are few
 // Pairs first .. first + count of every row turn; the elements behind the pairs are copied where copy_rest says so.
 struct RopeCuda {
   const void *x, *positions;                // positions null: offset + s
