@@ -128,17 +128,17 @@ template <class T> void copy_rest(const RopeRows& p, const T* x, T* y) {
     for (int64_t i = 2 * p.half; i < p.n; ++i) y[i] = x[i];
 }
 // The row that comes kBytes later in x is fetched: stretches are too short for the processor to see where they go.
-template <int kBytes, int kLevel, class T> BARACUDA_HD void fetch(const RopeRows& p, int64_t r) {
+template <int kBytes, int kLevel, class T> BARACUDA_HD void fetch(const RopeRows& p, int64_t r, const void* after) {
   constexpr int64_t kAhead = kBytes / int64_t(sizeof(T)), kLine = 64 / int64_t(sizeof(T));
   const int64_t rows = kAhead < p.n ? 1 : kAhead / p.n, at = r + (rows < p.rows ? rows : p.rows);
-  const T* x = static_cast<const T*>(at < p.rows ? p.x : p.next);
+  const T* x = static_cast<const T*>(at < p.rows ? p.x : after);
   if (x)
     for (int64_t i = 0; i < p.n; i += kLine) __builtin_prefetch(x + (at < p.rows ? at : at - p.rows) * p.x_pitch + i, 0, kLevel);
 }
 // Into the second-level cache, which takes more at once, and from there into the first.
 template <class T> BARACUDA_HD void fetch_ahead(const RopeRows& p, int64_t r) {
-  fetch<8192, 2, T>(p, r);
-  fetch<1024, 3, T>(p, r);
+  fetch<kRopeAhead, 2, T>(p, r, p.far);
+  fetch<1024, 3, T>(p, r, p.next);
 }
 template <bool kMade, class T> auto turns_of(const RopeRows& p, int64_t r) {
   if constexpr (kMade) return Made<Acc<T>, Product<T>>(*p.make, r);
@@ -165,7 +165,7 @@ template <bool kMade, class T> void half_split_rows(const RopeRows& p) {
     store_twice_rounded<T, N>(y + i, a.cosine, b.cosine, past);
     store_twice_rounded<T, N>(y + half + i, a.sine, b.sine, past);
   };
-  if (twices == half && p.n == 2 * half)  // nothing else in the loop: a fifth less in the first-level cache
+  if (twices == half && p.n == 2 * half)  // nothing else in the loop
     return each_row<kMade, T>(p, [half, twice](const T* x, T* y, const auto& turns) __attribute__((always_inline)) {
       for (int64_t i = 0; i < half; i += 2 * N) twice(x, y, turns, i);
     });

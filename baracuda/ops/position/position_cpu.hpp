@@ -9,6 +9,7 @@ namespace baracuda {
 // they are multiplied as complex numbers in f64; the last product is in f32 for halves. So a position has one table row, however
 // it is reached.
 inline constexpr int kRopeDigits = 16 + 4;  // c = 0 .. 15, then 16 b = 0 .. 48
+inline constexpr int64_t kRopeAhead = 8192;  // bytes: rows are fetched so far ahead
 struct RopeFrequencies {
   const double *high, *low;  // f_i = high + low, i < half
   int64_t half;
@@ -31,7 +32,7 @@ struct RopeRows {
   const void* table;
   int64_t half, n;
   bool past;  // write y past the caches; the caller ends its block with past_fence()
-  const void* next;       // the rows of x that come after these, null for none
+  const void *next, *far;  // the rows of x that come after these, and those that come kRopeAhead bytes later or more; null for none
   const RopeTable* make;  // null, or what the turns of each row are made from as it goes by, instead of a table
 };
 struct PositionKernels {

@@ -148,16 +148,20 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
       };
       const RopeTable make{frequencies, p, count, inverse, scratch.coarse + worker * 6 * half, table};
       if (heads * (b1 - b0) == 1) {
-        rotate({place(x, b0, 0), place(y, b0, 0), x.strides[2], y.strides[2], 0, count, nullptr, half, n, past, nullptr, &make});
+        rotate({place(x, b0, 0), place(y, b0, 0), x.strides[2], y.strides[2], 0, count, nullptr, half, n, past, nullptr, nullptr, &make});
         if (past) past_fence();
         continue;
       }
       kernels.table[d.dtype](make);
+      const int64_t far = kRopeAhead / (rows * n * size) + 1;  // calls
       for (int64_t b = b0; b < b1; ++b) {
         for (int64_t i = 0; i < outer; ++i) {
-          const void* next = i + 1 < outer ? place(x, b, i + 1) : b + 1 < b1 ? place(x, b + 1, 0) : nullptr;
+          auto after = [&](int64_t calls) -> const void* {
+            const int64_t at = i + calls;
+            return at < outer ? place(x, b, at) : b + 1 < b1 && at - outer < outer ? place(x, b + 1, at - outer) : nullptr;
+          };
           rotate({place(x, b, i), place(y, b, i), x.strides[axis], y.strides[axis], heads_inside ? 0 : width, rows,
-                  heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n, past, next, nullptr});
+                  heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n, past, after(1), after(far), nullptr});
         }
       }
       if (past) past_fence();
