@@ -19,7 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def flags(g):
     names = [("deterministic", "deterministic"), ("batch_invariant", "batch invariant"), ("same_on_cpu_and_cuda", "CPU = CUDA")]
-    return ", ".join(text for key, text in names if g[key]) or "-"
+    return ", ".join(text for key, text in names if g[key]) or "not deterministic"
 
 
 def rows(ops, device):
