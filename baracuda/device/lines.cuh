@@ -92,12 +92,39 @@ template <bool kColumns, int Y, int L, class S, class F> __device__ __forceinlin
     return a;
   }
 }
+// Terms of the `team` threads of x, thread t's behind that of t - 1, joined in pairs level by level; for all of them. A team is a part of a warp, or
+// whole warps; threads t >= count have nothing. `shared`: 32 S for each line of y.
+template <class S, class F> __device__ S pairs_of_team(S a, int64_t count, F join, S* shared) {
+  const int team = int(blockDim.x), t = int(threadIdx.x), in_warp = team < 32 ? team : 32;
+#pragma unroll 1
+  for (int w = 1; w < in_warp; w *= 2) {
+    const S b = from_below(a, w);
+    if (t % 32 % (2 * w) == 0 && t + w < count) a = join(a, b);
+  }
+  if (team < 32) return moved(a, [team](auto v) { return __shfl_sync(0xffffffffu, v, 0, team); });
+  S* const own = shared + threadIdx.y * 32;
+  if (t % 32 == 0) own[t / 32] = a;
+  __syncthreads();
+  const int64_t left = (count + 31) / 32;
+  if (t < 32) {
+    a = own[t < left ? t : 0];
+#pragma unroll 1
+    for (int w = 1; w < team / 32; w *= 2) {
+      const S b = from_below(a, w);
+      if (t % (2 * w) == 0 && t + w < left) a = join(a, b);
+    }
+    __syncwarp();
+    if (t == 0) own[0] = a;
+  }
+  __syncthreads();
+  return own[0];
+}
 // Terms in memory, joined the same way by the `team` threads of x (1, or warps); for all of them. The memory is used up. Every
 // thread of the block calls with a count of the same size.
 inline constexpr int kTermsEach = 16, kMostTeam = 512;
-template <class S, class F> __device__ S pairs_in_memory(S* terms, int64_t count, F join, S* shared) {
+template <int kTermsEach = device_lines::kTermsEach, class S, class F> __device__ S pairs_in_memory(S* terms, int64_t count, F join, S* shared) {
   const int team = int(blockDim.x), t = int(threadIdx.x);
-  const auto some = [&](int64_t g) {  // terms 16 g ... 16 g + 15 become one
+  const auto some = [&](int64_t g) {  // as many from kTermsEach g on become one
     S s[kTermsEach];
     const int64_t first = g * kTermsEach;
 #pragma unroll
@@ -119,33 +146,10 @@ template <class S, class F> __device__ S pairs_in_memory(S* terms, int64_t count
     __syncthreads();
     count = groups;
   }
-  S a = some(t);
-  if (team == 1) return a;
-  int64_t left = (count + kTermsEach - 1) / kTermsEach;
-#pragma unroll
-  for (int w = 1; w < 32; w *= 2) {
-    const S b = from_below(a, w);
-    if (t % 32 % (2 * w) == 0 && t + w < left) a = join(a, b);
-  }
-  S* const own = shared + threadIdx.y * 32;
-  if (t % 32 == 0) own[t / 32] = a;
-  __syncthreads();
-  left = (left + 31) / 32;
-  if (t < 32) {
-    a = own[t < left ? t : 0];
-#pragma unroll
-    for (int w = 1; w < 32; w *= 2) {
-      const S b = from_below(a, w);
-      if (t % (2 * w) == 0 && t + w < left) a = join(a, b);
-    }
-    __syncwarp();
-    if (t == 0) own[0] = a;
-  }
-  __syncthreads();
-  return own[0];
+  return pairs_of_team(some(t), (count + kTermsEach - 1) / kTermsEach, join, shared);
 }
 // Threads of x and lines of y for pairs_in_memory().
-inline dim3 pairs_block(int64_t count) {
+template <int kTermsEach = device_lines::kTermsEach> inline dim3 pairs_block(int64_t count) {
   if (count <= kTermsEach) return dim3(1, 128);
   int team = 32;
   while (team < kMostTeam && int64_t(team) * kTermsEach < count) team *= 2;
