@@ -35,8 +35,8 @@ struct ReduceCuda {
   bool walked;              // element_offset() says where a line is
   bool whole_lines;         // all rows begin and end with a line
   bool only_infinite;       // rows whose shift is not inf are not looked at
-  // Set at the launch: threads of a chunk; chunks that a block joins, such groups of a row, of a block.
-  int team = 1, together = 1, held = 1;
+  // Set at the launch: threads of a chunk; chunks that a block joins, those before a short rest, such groups of a row, of a block.
+  int team = 1, together = 1, mains = 1, held = 1;
   int64_t groups = 1;
   device::Divisor row_lines;  // of a short row
 };

@@ -6,7 +6,7 @@
 //   lines in flight. Lines lie where memory has them: what a row begins off by turns the lanes round, and folds of 32, 16 ... 1 do not see that.
 //   Lanes are folded by halves: a thread sends half of its lanes and keeps the other. A block joins up to 32 chunks of a row.
 // short_kernel: rows of at most one line a thread of a team; a thread has a row.
-// columns_kernel: lines of V columns; 64 threads have a lane each of 8 lines side by side.
+// columns_kernel: lines of V columns; 64 threads have a lane each of 4 lines side by side; the next lines are on their way while these are folded.
 // any_kernel: any strides, element by element; 16 threads have four lanes each of 32 rows or columns.
 // What blocks leave of a row meets in a second launch, in pairs level by level.
 //
@@ -25,7 +25,7 @@ namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
-constexpr int kRowThreads = 256, kMostTogether = 32, kColumnThreads = 512, kColumnLines = 8, kAnyThreads = 512, kShortThreads = 128, kAnyRows = 32, kAnyTeam = 16;
+constexpr int kRowThreads = 128, kMostTogether = 32, kColumnThreads = 256, kColumnLines = 4, kColumnRows = kColumnThreads / 32, kColumnBlocks = 2, kAnyThreads = 512, kShortThreads = 128, kAnyRows = 32, kAnyTeam = 16;
 using device_lines::across;
 
 // yes ? a : b of words in registers: the language chooses between places in memory, which is why a Lane says how.
@@ -151,8 +151,8 @@ template <class L, class S> __device__ __forceinline__ ReducePart part_of(const 
   if (L::kIndex) s.at += c * kSumChunk;
   return {s, double(m)};
 }
-// Of a row that blocks do not join. Not inlined: its registers are not those of the loop.
-template <class L, class S> __device__ __noinline__ void end_chunk(const ReduceCuda& p, S all, int64_t o, int64_t c, double shift) {
+// Of a row that blocks do not join.
+template <class L, class S> __device__ __forceinline__ void end_chunk(const ReduceCuda& p, S all, int64_t o, int64_t c, double shift) {
   const ReducePart part = part_of<L>(p, all, o, c, shift);
   if (p.chunks == 1) end_row<L>(p, o, part.s);
   else p.parts[o * p.chunks + c] = part;
@@ -203,7 +203,7 @@ template <int kTeam, int N, class S, class F> __device__ __forceinline__ S fold_
 
 // --- rows
 // Dense ones; kWalked: those of several axes, in whole lines.
-template <class L, bool kWalked> __global__ void __launch_bounds__(kRowThreads, L::kResident) rows_kernel(const __grid_constant__ ReduceCuda p) {
+template <class L, bool kWalked> __global__ void __launch_bounds__(kRowThreads, 2 * L::kResident) rows_kernel(const __grid_constant__ ReduceCuda p) {
   using E = typename L::E;
   constexpr int V = 16 / int(sizeof(E)), kTeam = kSumLanes / V, U = L::kUnroll;
   using Own = typename L::template Lanes<V>;
@@ -211,7 +211,7 @@ template <class L, bool kWalked> __global__ void __launch_bounds__(kRowThreads, 
   __shared__ S raw[kRowThreads];
   __shared__ double shifts[L::kHead ? kRowThreads : 1];
   __shared__ ReducePart parts[kRowThreads];
-  const int team = p.team, t = int(threadIdx.x) / team, y = int(threadIdx.x) % team, teams = kRowThreads / team, tid = int(threadIdx.x);
+  const int team = p.team, t = int(threadIdx.x) / team, y = int(threadIdx.x) % team, teams = int(blockDim.x) / team, tid = int(threadIdx.x);
   const int64_t sets = p.rows * p.groups;  // of up to p.together chunks
   // Of unit q of a block's turn; whether it is there.
   const auto place = [&](int64_t g, int q, int64_t& o, int64_t& c) {
@@ -221,11 +221,12 @@ template <class L, bool kWalked> __global__ void __launch_bounds__(kRowThreads, 
     o = at.row, c = at.chunk + (p.together == 1 ? 0 : q % p.together);
     return set < sets && c < p.chunks;
   };
-  const int units = p.held * p.together;
+  const int units = p.held * p.together, before_rests = p.held * p.mains;
   for (int64_t g = blockIdx.x; g * p.held < sets; g += gridDim.x) {
     __syncthreads();
     for (int turn = 0; turn < units; turn += teams) {
-      const int q = turn + t;
+      int q = turn + t;
+      if (p.mains < p.together) q = q < before_rests ? q / p.mains * p.together + q % p.mains : (q - before_rests) * p.together + p.mains;
       int64_t o, c;
       const bool there = q < units && place(g, q, o, c);
       if (!there) o = c = 0;
@@ -362,9 +363,9 @@ template <class L> __global__ void __launch_bounds__(kShortThreads, L::kShortRes
 }
 
 // --- columns
-// 16 numbers in shared memory, `pitch` apart, folded by 8, 4, 2, 1.
+// kColumnRows numbers in shared memory, `pitch` apart, folded by 4, 2, 1.
 template <int kStep, class S, class F> __device__ __forceinline__ S fold_rows(const S* from, int pitch, F join) {
-  if constexpr (kStep == 16) return *from;
+  if constexpr (kStep == kColumnRows) return *from;
   else return join(fold_rows<2 * kStep>(from, pitch, join), fold_rows<2 * kStep>(from + kStep * pitch, pitch, join));
 }
 // Of V columns of a thread, the fold over the 64 threads that have them: in thread c < 8 V for column c of the block.
@@ -390,35 +391,50 @@ template <int V, class S, class F> __device__ __forceinline__ S fold_columns(S (
   __syncthreads();
   return fold_rows<1>(shared + int(threadIdx.x) % kAll, kAll, join);
 }
-template <class L> __global__ void __launch_bounds__(kColumnThreads, L::kWide ? 1 : 2) columns_kernel(const __grid_constant__ ReduceCuda p) {
+template <class L> __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks) columns_kernel(const __grid_constant__ ReduceCuda p) {
   using E = typename L::E;
-  constexpr int V = 16 / int(sizeof(E)), kAll = kColumnLines * V, U = 4, kRows = kColumnThreads / 32;
+  constexpr int V = 16 / int(sizeof(E)), kAll = kColumnLines * V, U = 8, kRows = kColumnRows;
   using Own = typename L::template Lanes<1>;
   using S = typename Own::Lane;
   __shared__ S shared[kRows * kAll];
+  __shared__ struct { int64_t row, chunk; int columns; } own_place;  // of the block: no registers of the loop
   __shared__ double shifts[L::kHead ? kAll : 1];
   __shared__ typename L::A heads[L::kHead ? kRows * kAll : 1];
   const int tid = int(threadIdx.x), x = tid % 32 % kColumnLines, y = tid % 32 / kColumnLines * kRows + tid / 32;
   const int64_t inner = p.kept.extent[p.kept.rank - 1], tiles = (inner + kAll - 1) / kAll, units = p.rows / inner * tiles * p.chunks;
   const int64_t step = p.row.stride[0][0];
-  for (int64_t u = blockIdx.x; u < units; u += gridDim.x) {
+  // Where unit u's thread stands; the lines that it takes first are on their way before the unit before it is folded.
+  struct Seat { int64_t o, chunk; const E* from; int m; };
+  const auto seat_of = [&](int64_t u) {
     const int64_t begin = u % tiles * kAll, c = u / tiles % p.chunks, a = u / tiles / p.chunks, j = begin + x * V;
-    const bool live = j < inner;
-    const int64_t o = a * inner + (live ? j : 0), first = c * kSumChunk;
-    const E* const from = row_at<E>(p, o);
-    int m = chunk_length(p, o, c);
-    if (p.only_infinite)
+    const bool live = u < units && j < inner;
+    const int64_t o = live ? a * inner + j : 0;
+    int m = live ? chunk_length(p, o, c) : 0;
+    if (p.only_infinite && live)
 #pragma unroll
       for (int k = 1; k < V; ++k) m = max(m, chunk_length(p, o + k, c));
-    if (!live) m = 0;
-    const auto row = [&](int i) { return line_at(from + (first + i) * step); };
+    return Seat{o, c, row_at<E>(p, o) + (c * kSumChunk + y) * step, m};
+  };
+  Line<E> line[U];
+  const auto load = [&](const E* at, int i, int m) {
+#pragma unroll
+    for (int r = 0; r < U; ++r, at += step * kSumLanes)
+      if (i + r * kSumLanes < m) line[r] = line_at(at);
+  };
+  Seat seat = seat_of(blockIdx.x);
+  load(seat.from, y, seat.m);
+  for (int64_t u = blockIdx.x; u < units; u += gridDim.x) {
+    const int64_t o = seat.o, first = seat.chunk * kSumChunk;
+    const int m = seat.m;
+    if (tid == 0) {
+      const int64_t begin = u % tiles * kAll;
+      own_place = {o, seat.chunk, int(inner - begin < kAll ? inner - begin : kAll)};
+    }
     double shift[V];
     if constexpr (L::kHead) {
       typename L::A head[V];
-      Line<E> line{};
-      if (y < m) line = row(y);
 #pragma unroll
-      for (int k = 0; k < V; ++k) head[k] = y < m ? L::head(line.lane(k)) : typename L::A(L::kNoHead);
+      for (int k = 0; k < V; ++k) head[k] = y < m ? L::head(line[0].lane(k)) : typename L::A(L::kNoHead);
       const typename L::A sum = fold_columns<V>(head, [](auto a, auto b) { return L::heads(a, b); }, heads);
       __syncthreads();
       const int64_t left = p.n - first;
@@ -449,26 +465,23 @@ template <class L> __global__ void __launch_bounds__(kColumnThreads, L::kWide ? 
 #pragma unroll
       for (int k = 0; k < V; ++k) own[k].tidy();
     };
-    const E* at = from + (first + y) * step;
-    const int64_t far = step * kSumLanes;
-    for (int i = y; i < m; i += U * kSumLanes, at += U * far) {
-      Line<E> line[U];
-#pragma unroll
-      for (int r = 0; r < U; ++r)
-        if (i + r * kSumLanes < m) line[r] = line_at(at + r * far);
+    for (int i = y; i < m; i += U * kSumLanes) {
+      if (i != y) load(seat.from + int64_t(i - y) * step, i, m);
 #pragma unroll
       for (int r = 0; r < U; ++r) {
         if (i + r * kSumLanes < m) take(line[r], i + r * kSumLanes);
         if (r % 4 == 3 || L::kTidyEach) tidy();
       }
     }
+    seat = seat_of(u + gridDim.x);
+    load(seat.from, y, seat.m);
     S lane[V];
 #pragma unroll
     for (int k = 0; k < V; ++k) own[k].settle(), lane[k] = own[k].lane[0];
     const S all = fold_columns<V>(lane, [](const S& a, const S& b) { return Own::join(a, b); }, shared);
-    if (tid < kAll && begin + tid < inner) {
-      const int64_t to = a * inner + begin + tid;
-      end_chunk<L>(p, all, to, c, L::kHead ? shifts[tid] : p.shift ? p.shift[to] : 0);
+    if (tid < own_place.columns) {
+      const int64_t to = own_place.row + tid;
+      end_chunk<L>(p, all, to, own_place.chunk, L::kHead ? shifts[tid] : p.shift ? p.shift[to] : 0);
     }
     __syncthreads();
   }
@@ -548,18 +561,29 @@ template <class L> __global__ void __launch_bounds__(kAnyThreads, 1) any_kernel(
   }
 }
 
-template <class L> __global__ void __launch_bounds__(device_lines::kMostTeam, 1) join_kernel(const __grid_constant__ ReduceCuda p) {
+constexpr int kPartsEach = 4;  // few joins in a row: their code is long
+// Parts of a row, in pairs: a thread has one of them, or where they are more than threads, they are joined in memory. kInMemory is decided at the launch.
+template <class L, bool kInMemory> __global__ void __launch_bounds__(device_lines::kMostTeam, 1) join_kernel(const __grid_constant__ ReduceCuda p) {
   __shared__ ReducePart shared[32];
+  const auto join = [&](ReducePart a, ReducePart b) { return join_parts<L>(p, a, b); };
   for (int64_t first = int64_t(blockIdx.x) * blockDim.y; first < p.rows; first += int64_t(gridDim.x) * blockDim.y) {
     const int64_t o = first + threadIdx.y < p.rows ? first + threadIdx.y : first;
+    ReducePart *const parts = p.parts + o * p.groups, all;
     __syncthreads();
-    const ReducePart all = device_lines::pairs_in_memory(p.parts + o * p.groups, p.groups, [&](ReducePart a, ReducePart b) { return join_parts<L>(p, a, b); }, shared);
+    if constexpr (kInMemory) all = device_lines::pairs_in_memory<kPartsEach>(parts, p.groups, join, shared);
+    else all = device_lines::pairs_of_team(parts[threadIdx.x < p.groups ? threadIdx.x : 0], p.groups, join, shared);
     if (threadIdx.x == 0 && first + threadIdx.y < p.rows) end_row<L>(p, o, all.s);
   }
 }
+template <ReduceLoop kLoop_> struct OfLoop { static constexpr ReduceLoop kLoop = kLoop_; };
 template <class L> int launch_join(const ReduceCuda& p, void* stream) {
-  const dim3 block = device_lines::pairs_block(p.groups);
-  return device::launch(join_kernel<L>, device::blocks_for(p.rows, block.y), block, 0, stream, p);
+  const bool in_memory = p.groups > device_lines::kMostTeam;
+  dim3 block = device_lines::pairs_block<kPartsEach>(p.groups);
+  if (!in_memory) {
+    for (block = dim3(2, 1); block.x < p.groups; block.x *= 2) {}
+    if (block.x < 32) block.y = 128 / block.x;
+  }
+  return device::launch(in_memory ? join_kernel<L, true> : join_kernel<L, false>, device::blocks_for(p.rows, block.y), block, 0, stream, p);
 }
 
 // Blocks that a launch should have at least, so that all processors have some.
@@ -572,16 +596,21 @@ template <class L> int launch_rows(ReduceCuda& p, void* stream) {
   }
   p.team = kSumLanes / V;
   while (p.team > 1 && int64_t(p.team / 2) * V >= p.n) p.team /= 2;
-  const int teams = kRowThreads / p.team;
   const int64_t total = p.rows * p.chunks;
+  int threads = kRowThreads;
+  while (threads > 32 && total / (threads / p.team) < kEnoughBlocks) threads /= 2;
+  const int teams = threads / p.team;
   p.together = p.chunks <= kMostTogether ? int(p.chunks) : kMostTogether;
-  while (p.together > 1 && total / p.together < kEnoughBlocks / 2) p.together = p.together > 16 ? 16 : p.together > 8 ? 8 : p.together > 4 ? 4 : p.together / 2;
+  while (p.together > teams && total / p.together < kEnoughBlocks / 2) p.together = p.together > 16 ? 16 : p.together > 8 ? 8 : p.together > 4 ? 4 : p.together / 2;
   p.groups = device::ceil_div(p.chunks, p.together);
+  // A short rest of rows is taken behind all that is whole.
+  const int64_t rest = p.n % kSumChunk;
+  p.mains = p.groups == 1 && p.together > 1 && rest > 0 && rest <= kSumChunk / 8 ? p.together - 1 : p.together;
   int units = teams;
-  while (units < p.together || (2 * units <= kRowThreads && p.chunks == 1 && total / (2 * units) >= 8 * kEnoughBlocks)) units *= 2;
-  p.held = units / p.together;
+  while (units < p.mains || (2 * units <= threads && p.chunks == 1 && total / (2 * units) >= 8 * kEnoughBlocks)) units *= 2;
+  p.held = std::max(1, std::min(units / p.mains, threads / p.together));
   const auto kernel = p.walked ? rows_kernel<L, true> : rows_kernel<L, false>;
-  return device::launch(kernel, device::blocks_for(p.rows * p.groups, p.held), dim3(kRowThreads), 0, stream, p);
+  return device::launch(kernel, device::blocks_for(p.rows * p.groups, p.held), dim3(unsigned(threads)), 0, stream, p);
 }
 template <class L> int launch_loop(const ReduceCuda& given, void* stream) {
   ReduceCuda p = given;
@@ -593,7 +622,7 @@ template <class L> int launch_loop(const ReduceCuda& given, void* stream) {
     if constexpr (L::kColumns) {
       const int64_t inner = p.kept.extent[p.kept.rank - 1];
       const int columns = kColumnLines * 16 / int(sizeof(typename L::E));
-      e = device::launch(columns_kernel<L>, device::blocks_for(p.rows / inner * device::ceil_div(inner, columns) * p.chunks, 1), dim3(kColumnThreads), 0, stream, p);
+      e = device::launch(columns_kernel<L>, unsigned(std::min<int64_t>(p.rows / inner * device::ceil_div(inner, columns) * p.chunks, 132 * kColumnBlocks)), dim3(kColumnThreads), 0, stream, p);
     }
   } else e = device::launch(any_kernel<L>, device::blocks_for(device::ceil_div(p.rows, kAnyRows) * p.chunks, 1), dim3(kAnyThreads), 0, stream, p);
   if (e || p.groups == 1) return e;

@@ -13,7 +13,7 @@ template <class T> struct ExpLoop {
   using A = Acc<T>;
   using V = Pack<A, 1>;
   static constexpr ReduceLoop kLoop = ReduceLoop::exps;
-  static constexpr bool kIndex = false, kHead = true, kChecks = true, kPasses = false, kTidyEach = false, kRows = true, kColumns = true, kWide = true;
+  static constexpr bool kIndex = false, kHead = true, kChecks = true, kPasses = false, kTidyEach = false, kRows = true, kColumns = true;
   static constexpr int kUnroll = 4, kResident = 2, kShortResident = 4;
   static constexpr double kRoom = 30, kNoHead = -kInf;
   static __device__ A head(E e) {

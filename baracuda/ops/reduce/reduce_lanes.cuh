@@ -20,7 +20,7 @@ template <class T, class K, ReduceLoop kLoop_> struct KindLoop {
   static constexpr int tidy_every() { if constexpr (kSums<T, K>) return K::kTidy; else return 0; }
   static constexpr int kStates = K::kStates, kWords = 16 / int(sizeof(T)) * kStates * int(sizeof(A)) / 4;  // of a thread's lanes in a row
   static constexpr bool kIndex = false, kHead = has_head(), kChecks = false, kPasses = false, kTidyEach = tidy_every() == 1;
-  static constexpr bool kRows = true, kColumns = true, kWide = kWords > 8;
+  static constexpr bool kRows = true, kColumns = true;
   static constexpr int kUnroll = kWords <= 8 ? 16 : kWords <= 16 ? 8 : 4, kResident = 2, kShortResident = kWords <= 16 ? 4 : 3;
   static constexpr double kStart[2] = {K::kStart[0], K::kStart[kStates - 1]};
   static constexpr double kNoHead = -0.0;

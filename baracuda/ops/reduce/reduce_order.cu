@@ -12,7 +12,7 @@ template <class T, bool kMax> struct ArgLoop {
   using V = Pack<A, 1>;
   using K = Where<T, kMax>;
   static constexpr ReduceLoop kLoop = kMax ? ReduceLoop::argmax : ReduceLoop::argmin;
-  static constexpr bool kIndex = true, kHead = false, kChecks = false, kPasses = false, kTidyEach = false, kRows = true, kColumns = true, kWide = true;
+  static constexpr bool kIndex = true, kHead = false, kChecks = false, kPasses = false, kTidyEach = false, kRows = true, kColumns = true;
   static constexpr int kUnroll = 4, kResident = 3, kShortResident = 4;
   template <int N> struct Lanes {
     struct Lane {

@@ -11,7 +11,7 @@ template <class T> struct OthersLoop {
   using E = T;
   using A = double;
   using OwnStates = void;
-  static constexpr bool kIndex = false, kHead = false, kChecks = false, kPasses = false, kTidyEach = sizeof(T) == 8, kRows = true, kColumns = true, kWide = true;
+  static constexpr bool kIndex = false, kHead = false, kChecks = false, kPasses = false, kTidyEach = sizeof(T) == 8, kRows = true, kColumns = true;
   static constexpr int kUnroll = 4, kResident = 2, kShortResident = 4;
   static __device__ Total total(ReduceState s) { return {s.a, s.at}; }
   static __device__ ReduceState state(Total t) {

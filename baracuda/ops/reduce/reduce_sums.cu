@@ -16,7 +16,6 @@ constexpr ReduceCudaTable make() {
 }
 constexpr ReduceCudaTable kTable = make();
 
-struct ByLoop { static constexpr ReduceLoop kLoop = kAnyLoop; };
 struct Fill { ReduceCuda p; ReduceState s; };
 __global__ void __launch_bounds__(256) fill_kernel(const __grid_constant__ Fill f) {
   for (int64_t o = int64_t(blockIdx.x) * 256 + threadIdx.x; o < f.p.rows; o += int64_t(gridDim.x) * 256) finish_row<kAnyLoop>(f.p, o, f.s);
@@ -26,7 +25,18 @@ __global__ void __launch_bounds__(256) fill_kernel(const __grid_constant__ Fill 
 }  // namespace BARACUDA_ISA
 
 extern const ReduceCudaTable reduce_cuda_sums = kTable;
-int reduce_cuda_join(const ReduceCuda& p, void* stream) { return launch_join<ByLoop>(p, stream); }
+// Those whose states are joined with a few instructions have short kernels of their own.
+int reduce_cuda_join(const ReduceCuda& p, void* stream) {
+  switch (p.floating ? p.loop : ReduceLoop::count) {
+    case ReduceLoop::sum: return launch_join<OfLoop<ReduceLoop::sum>>(p, stream);
+    case ReduceLoop::max: return launch_join<OfLoop<ReduceLoop::max>>(p, stream);
+    case ReduceLoop::min: return launch_join<OfLoop<ReduceLoop::min>>(p, stream);
+    case ReduceLoop::moments: return launch_join<OfLoop<ReduceLoop::moments>>(p, stream);
+    case ReduceLoop::squares: return launch_join<OfLoop<ReduceLoop::squares>>(p, stream);
+    case ReduceLoop::exps: return launch_join<OfLoop<ReduceLoop::exps>>(p, stream);
+    default: return launch_join<OfLoop<kAnyLoop>>(p, stream);
+  }
+}
 int reduce_cuda_fill(const ReduceCuda& p, const ReduceState& s, void* stream) {
   return device::launch(fill_kernel, device::blocks_for(p.rows, 256), dim3(256), 0, stream, Fill{p, s});
 }
