@@ -76,6 +76,8 @@ Status run_lines(const Stream& stream, const Lines& l, const TensorView (&in)[3]
   p.whole = is_floating(d.dtype) && !l.late && whole[0] && whole[1] && whole[2] && whole[3] && (indices.dtype != d.dtype || whole[4]), p.whole_places = whole[4];
   p.columns = !dense && across && p.lines.extent[last] >= 8;
   p.tile = p.columns ? launch.column_tile : launch.row_tile, p.tiles = parts(p.n, p.tile);
+  if (!p.columns && p.tiles > 1 && launch.segment) p.tile = parts(parts(p.n, p.tiles), launch.segment) * launch.segment, p.tiles = parts(p.n, p.tile);
+  p.neighbours = dense && p.n > 1;
   const Scratch s = carve_all(d, launch, l.products, c);
   p.totals = s.totals, p.products = s.products;
   return device::queue(stream, l.name, [&] {

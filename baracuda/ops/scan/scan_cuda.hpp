@@ -20,6 +20,7 @@ struct ScanCuda {
   int64_t empty;             // identity of an extremum of integers
   DType dtype, y_dtype;
   bool exclusive, falling, first, max, columns;
+  bool neighbours;           // in rows, elements of in[0] and out stand side by side
   bool whole, whole_places;  // every chunk of inputs and output, of indices, is read and written at once
   ScanPhase stage;
   int team;                  // threads of a line in rows; set at the launch
@@ -31,6 +32,7 @@ struct ScanLaunch {
   int (*carries)(const ScanCuda&, void* stream) = nullptr;  // the totals of segments become what comes before them
   int64_t row_tile = 0, column_tile = 0;                    // elements
   int chunk = 0;                                            // elements that a thread reads at once in a row
+  int segment = 0;                                          // those of a warp, if tiles of a line in a row are to be even
 };
 struct ScanCudaKernels { ByDType<ScanLaunch> of[5]; };       // by kind
 extern const ScanCudaKernels scan_cuda_sums, scan_cuda_exps, scan_cuda_order, scan_cuda_gradients;

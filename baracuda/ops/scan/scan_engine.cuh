@@ -42,9 +42,17 @@ template <class Op> constexpr bool two_outputs() {
   if constexpr (requires { Op::kTwo; }) return Op::kTwo;
   else return false;
 }
+template <class Op> constexpr bool is_piped() {  // scan_piped.cuh
+  if constexpr (requires { Op::kPiped; }) return Op::kPiped;
+  else return false;
+}
 template <class Op> constexpr bool by_chunks() {
   if constexpr (requires { Op::kChunks; }) return Op::kChunks;
   else return false;
+}
+template <class Op, class Io> constexpr int chunks_at_once() {  // whose code stands side by side
+  if constexpr (requires { Io::kAtOnce; }) return Io::kAtOnce;
+  else return by_chunks<Op>() ? 1 : 2;
 }
 template <class Op> __device__ __forceinline__ bool points_to(const Op& op, int q, int64_t at, int64_t i, bool late) {
   return i - late >= 0 && static_cast<const int64_t*>(op.p.in[q])[at + (i - late) * op.p.step[q]] == (op.p.falling ? op.p.n - 1 - i : i);
@@ -313,7 +321,10 @@ template <class S> __device__ __forceinline__ S posted(const ScanCudaState* from
   p.look(from);
   return p.state();
 }
-// What comes before tile j of a line, for all lanes of a warp; `total`: of the tile.
+template <class S> __device__ __forceinline__ void post_total(const ScanCuda& p, int64_t line, int64_t j, const S& total) {
+  if (threadIdx.x == 0 && j + 1 < p.tiles) post(p.totals + 1 + line * p.tiles + j, total);
+}
+// What comes before tile j of a line, for all lanes of a warp; `total`: of the tile, which was posted.
 template <class Op> __device__ typename Op::State before_tile(const ScanCuda& p, const Op& op, int64_t line, int64_t j, const typename Op::State& total) {
   using State = typename Op::State;
   constexpr int kEach = kScanGroup / 32;
@@ -321,7 +332,6 @@ template <class Op> __device__ typename Op::State before_tile(const ScanCuda& p,
   const int lane = int(threadIdx.x) % 32;
   const int64_t groups = (p.tiles + kScanGroup - 1) / kScanGroup, group = j / kScanGroup, first = group * kScanGroup + lane * kEach;
   ScanCudaState *const totals = p.totals + 1 + line * p.tiles, *const starts = p.totals + 1 + p.lines.units * p.tiles + line * groups;
-  if (lane == 0 && j + 1 < p.tiles) post(totals + j, total);
   Posted<State> before[kEach], start;
   bool all;
   do {
@@ -348,7 +358,7 @@ template <class Op, class Io> __device__ __forceinline__ typename Op::State tota
   constexpr int V = Io::V;
   const int64_t i = io.own();
   typename Op::State s = op.identity();
-#pragma unroll (by_chunks<Op>() ? 1 : 2)
+#pragma unroll (chunks_at_once<Op, Io>())
   for (int c = 0; c < Io::N / V; ++c) {
     typename Op::template Piece<V> piece;
     op.view(io, c, piece);
@@ -381,7 +391,7 @@ template <class Op, class Io> __device__ __forceinline__ double factors_of(const
 }
 // Writes the elements of io, behind state s; `after`: the product of all factors behind them.
 template <class Op, class Io> __device__ __forceinline__ void finish(const Op& op, const Io& io, typename Op::State s, double after) {
-  constexpr int C = Io::N / Io::V, V = Io::V, kUnroll = Op::kProducts ? C : by_chunks<Op>() ? 1 : 2;
+  constexpr int C = Io::N / Io::V, V = Io::V, kUnroll = Op::kProducts ? C : chunks_at_once<Op, Io>();
   const int64_t i = io.own();
   double behind_chunk[C], behind[V];
   if constexpr (Op::kProducts) factors_of(op, io, after, behind_chunk);
@@ -440,7 +450,7 @@ template <class Op, int C, bool kWhole> __global__ void __launch_bounds__(C == 1
   constexpr int V = Op::kEach, kWarps = kMostTeam / 32;
   static_assert(sizeof(Chunk<typename Op::E, V>) == 16 && Posted<State>::kWords * 16 <= sizeof(ScanCudaState));
   __shared__ typename Io::Line buffer[C > 1 ? Op::kIn * kMostTeam * C : 1];
-  __shared__ State shared[C > 1 ? kWarps : 1];
+  __shared__ State shared[C > 1 ? kWarps : 1], chain;
   __shared__ double shared_products[Op::kProducts && C > 1 ? kWarps : 1];
   __shared__ int64_t ticket;
   const Op op{p};
@@ -462,7 +472,7 @@ template <class Op, int C, bool kWhole> __global__ void __launch_bounds__(C == 1
     const int64_t line = live ? wanted : 0, begin = tile * p.tile;
     int64_t at[5];
     p.lines.offsets(line, at);
-    const int64_t first = begin + (C > 1 ? int64_t(warp) * 32 * C * V : int64_t(thread) * V), n = live ? p.n : 0;
+    const int64_t first = begin + (C > 1 ? int64_t(warp) * 32 * C * V : int64_t(thread) * V), n = !live ? 0 : is_piped<Op>() && chained && begin + p.tile < p.n ? begin + p.tile : p.n;
     Io io{op, at, first, n, buffer + (C > 1 ? int(threadIdx.x) / 32 * 32 * C : 0), lane, n - first < (1 << 20) ? int(n - first) : 1 << 20};
     op.load(io);
     __syncwarp();
@@ -476,14 +486,19 @@ template <class Op, int C, bool kWhole> __global__ void __launch_bounds__(C == 1
     if (C > 1 && (warps > 1 || chained)) {
       State* const entries = shared + slot * warps;
       double* const products = shared_products + (Op::kProducts ? slot * warps : 0);
-      if (lane == 31) entries[warp] = upto;
+      if (lane == 31) entries[warp] = first < n ? upto : op.identity();
       if constexpr (Op::kProducts)
         if (lane == 0) products[warp] = product;
       __syncthreads();
       if (warp == 0) {
-        State own = lane < warps ? entries[lane] : op.identity(), first;
-        scan_lanes(own, 32, op.identity(), join, upto, first);
-        if (chained) first = op.join(before_tile(p, op, line, tile, of_lane(upto, 31)), first);
+        State first;
+        scan_lanes(lane < warps ? entries[lane] : op.identity(), 32, op.identity(), join, upto, first);
+        if (chained) {
+          const State total = of_lane(upto, 31);
+          post_total(p, line, tile, total);
+          const State s = before_tile(p, op, line, tile, total);
+          if (lane == 0) chain = s;
+        }
         if (lane < warps) entries[lane] = first;
       }
       if constexpr (Op::kProducts)
@@ -494,6 +509,7 @@ template <class Op, int C, bool kWhole> __global__ void __launch_bounds__(C == 1
         }
       __syncthreads();
       before = op.join(entries[warp], before);
+      if (chained) before = op.join(chain, before);
       if constexpr (Op::kProducts) behind = op.times(products[warp], behind);
       if (!chained) __syncthreads();
     }
@@ -576,6 +592,7 @@ inline int team_for(int64_t chunks) {
   while (team < kMostTeam && team < chunks) team *= 2;
   return team;
 }
+template <class Op> int launch_piped(const ScanCuda& p, void* stream);
 template <class Op> int launch_scan(const ScanCuda& given, void* stream) {
   ScanCuda p = given;
   if (!p.columns && p.tiles > 1) {
@@ -589,13 +606,15 @@ template <class Op> int launch_scan(const ScanCuda& given, void* stream) {
   const int64_t chunks = device::ceil_div(p.n, Op::kEach);
   const bool one = chunks <= 32;
   p.team = one ? team_for(chunks) : team_for(std::max<int64_t>(32, device::ceil_div(chunks, Op::kRounds)));
+  if constexpr (is_piped<Op>())
+    if (!one && p.neighbours && (p.tiles == 1 || !p.whole)) return launch_piped<Op>(p, stream);
   const int block = p.team > kThreads ? p.team : kThreads;
   const auto kernel = one ? (p.whole ? rows_kernel<Op, 1, true> : rows_kernel<Op, 1, false>) : p.whole ? rows_kernel<Op, Op::kRounds, true> : rows_kernel<Op, Op::kRounds, false>;
   return device::launch(kernel, device::blocks_for(p.tiles > 1 ? p.lines.units * p.tiles : device::ceil_div(p.lines.units, block / p.team), 1), dim3(unsigned(block)), 0, stream, p);
 }
 template <class Op> int launch_carries(const ScanCuda& p, void* stream) { return device::launch(carries_kernel<Op>, device::blocks_for(p.lines.units, 1), dim3(32), 0, stream, p); }
 template <class Op> constexpr ScanLaunch launches() {
-  return {launch_scan<Op>, launch_carries<Op>, int64_t(kMostTeam) * Op::kRounds * Op::kEach, int64_t(kDown) * Op::kDownEach, Op::kEach};
+  return {launch_scan<Op>, launch_carries<Op>, int64_t(kMostTeam) * Op::kRounds * Op::kEach, int64_t(kDown) * Op::kDownEach, Op::kEach, is_piped<Op>() ? 32 * Op::kRounds * Op::kEach : 0};
 }
 
 }  // namespace
