@@ -29,9 +29,17 @@ struct Run {
             weight_dtype(d) == DType::f32};
   }
   int join(const ListJoinCuda& p) const { return channel_cuda_kernels.join[d.dtype](p, stream); }
-  int join_gradient(const TensorView& weight, const TensorView& dweight, const TensorView& dbias, bool given) const {
-    return channel_cuda_kernels.join_gradient[d.dtype]({s.sums, s.kept, channels, 1, n, list_chunks(n), channels, vector_of(weight), vector_of(dweight), vector_of(dbias),
-                                                        nullptr, nullptr, given}, stream);
+  GradientJoinCuda gradient_of(const TensorView& weight, const TensorView& dweight, const TensorView& dbias, bool given) const {
+    return {s.sums, s.kept, channels, 1, n, list_chunks(n), channels, vector_of(weight), vector_of(dweight), vector_of(dbias), nullptr, nullptr, given};
+  }
+  int join_gradient(const GradientJoinCuda& p) const { return channel_cuda_kernels.join_gradient[d.dtype](p, stream); }
+  // One kernel, where channels are not neighbours and a block holds one; `e`: what came of it.
+  bool held(const ListJoinCuda& join, const GradientJoinCuda& gradient, const TensorView& x, const TensorView& dy, const TensorView& y, const TensorView& weight, const TensorView& bias,
+            int& e) const {
+    HeldListsCuda p{join, gradient, x.data, dy.data, y.data, vector_of(weight), vector_of(bias), channels, n, 0};
+    if ((column_step(d, x) && (dy.absent() || column_step(d, dy))) || !held_lists(d, x, dy, y, 0, p)) return false;
+    e = channel_held_cuda[d.dtype](p, stream);
+    return true;
   }
   int write(const TensorView& x, const TensorView& dy, const TensorView& y, const TensorView& weight, const TensorView& bias, ChannelWrite what) const {
     return channel_write_cuda[d.dtype](write_of(d, x, dy, y, weight, bias, s.kept, 0), what, stream);
@@ -46,9 +54,11 @@ Status run_forward(const Launch<BatchNorm>& l) {
   const auto& a = l.args;
   const Run r = run_of(l, true);
   return device::queue(l.stream, "batch_norm.cuda.channel", [&] {
-    int e = r.n ? r.sums(a.x, r.none) : 0;
     ListJoinCuda p = r.join_of(a.x, a.mean, a.rstd, ListStatistics::sums);
     p.momentum = a.momentum, p.running_mean = vector_of(a.running_mean), p.running_var = vector_of(a.running_var);
+    int e = 0;
+    if (r.held(p, {}, a.x, r.none, a.y, a.weight, a.bias, e)) return e;
+    if (r.n) e = r.sums(a.x, r.none);
     if (!e) e = r.join(p);
     return e ? e : r.write(a.x, r.none, a.y, a.weight, a.bias, ChannelWrite::forward);
   });
@@ -57,10 +67,14 @@ Status run_backward(const Launch<BatchNormBackward>& l) {
   const auto& a = l.args;
   const Run r = run_of(l, true);
   return device::queue(l.stream, "batch_norm_backward.cuda.channel", [&] {
-    int e = r.n && a.rstd.absent() ? r.sums(a.x, r.none) : 0;
-    if (!e) e = r.join(r.join_of(a.x, a.mean, a.rstd, a.rstd.absent() ? ListStatistics::sums : ListStatistics::saved));
+    const ListJoinCuda p = r.join_of(a.x, a.mean, a.rstd, a.rstd.absent() ? ListStatistics::sums : ListStatistics::saved);
+    const GradientJoinCuda gradient = r.gradient_of(a.weight, a.dweight, a.dbias, false);
+    int e = 0;
+    if (r.held(p, gradient, a.x, a.dy, a.dx, a.weight, r.none, e)) return e;
+    if (r.n && a.rstd.absent()) e = r.sums(a.x, r.none);
+    if (!e) e = r.join(p);
     if (!e && r.n) e = r.sums(a.x, a.dy);
-    if (!e) e = r.join_gradient(a.weight, a.dweight, a.dbias, false);
+    if (!e) e = r.join_gradient(gradient);
     return e ? e : r.write(a.x, a.dy, a.dx, a.weight, r.none, ChannelWrite::backward);
   });
 }
@@ -80,7 +94,7 @@ Status run_inference_backward(const Launch<BatchNormInferenceBackward>& l) {
     int e = r.join(r.join_of(x, a.mean, a.var, ListStatistics::given));
     if (!a.dweight.absent() || !a.dbias.absent()) {
       if (!e && r.n) e = r.sums(x, a.dy);
-      if (!e) e = r.join_gradient(a.weight, a.dweight, a.dbias, true);
+      if (!e) e = r.join_gradient(r.gradient_of(a.weight, a.dweight, a.dbias, true));
     }
     return e ? e : r.write(r.none, a.dy, a.dx, a.weight, r.none, ChannelWrite::scaled);
   });

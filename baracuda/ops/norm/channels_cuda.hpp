@@ -73,6 +73,22 @@ struct ChannelWriteCuda {
   bool last;
   device::Divisor by_span, by_channels, by_each, by_sample;
 };
+// All of it in one kernel, where a block holds a list, and a list is runs of neighbours: list l of a tensor begins at l / per major + l % per minor, a
+// run `outer` behind the one before, all in whole 16 bytes.
+struct HeldTensorCuda { int64_t major, minor, outer; };
+struct HeldListsCuda {
+  ListJoinCuda join;
+  GradientJoinCuda gradient;  // of a backward, whose lists are channels
+  const void *x, *dy;         // dy null: forward
+  void* y;                    // or dx
+  ChannelVector weight, bias;
+  int64_t channels, span;     // span: elements of a channel in a list of several
+  int64_t each;               // channels of a list; 0: a list is a channel
+  HeldTensorCuda at_x{}, at_dy{}, at_y{};
+  device::Divisor per{}, run{};
+  int team = 1;               // set at the launch
+};
+inline constexpr int kHeldChunks = 2;  // of a list, at most: their threads share the registers
 struct ChannelCudaKernels {
   ByDType<int (*)(const ListSumsCuda&, void* stream)> sums;
   ByDType<int (*)(const ListJoinCuda&, void* stream)> join;
@@ -80,6 +96,7 @@ struct ChannelCudaKernels {
 };
 extern const ChannelCudaKernels channel_cuda_kernels;
 extern const ByDType<int (*)(const ColumnSumsCuda&, void* stream)> channel_column_sums_cuda;
+extern const ByDType<int (*)(const HeldListsCuda&, void* stream)> channel_held_cuda;
 extern const ByDType<int (*)(const ChannelWriteCuda&, ChannelWrite, void* stream)> channel_write_cuda;
 
 }  // namespace baracuda

@@ -41,6 +41,23 @@ template <class D> device::Walk<2> walk_lists(const D& d, const TensorView& x, c
   axes.add(2, d.shape.rank);
   return walk_axes<2>(d.shape, axes.all(), {&x, &dy}, n);
 }
+// Whether a block holds the lists of p, channels or `groups` of each sample's, and where they lie.
+template <class D> bool held_lists(const D& d, const TensorView& x, const TensorView& dy, const TensorView& y, int64_t groups, HeldListsCuda& p) {
+  using norm_detail::channels_of, norm_detail::span_of;
+  const int64_t span = span_of(d), n = p.join.n, lanes = 16 / int64_t(byte_size(d.dtype));
+  if (n == 0 || n > kHeldChunks * kListChunk || span % lanes || p.join.lists >= int64_t(1) << 31 || !channel_held_cuda[d.dtype]) return false;
+  const auto place = [&](const TensorView& v, HeldTensorCuda& to) {
+    if (v.absent()) return true;
+    int64_t step = 1;
+    for (int a = d.shape.rank - 1; a >= 2; step *= d.shape[a--])
+      if (d.shape[a] > 1 && v.strides[a] != step) return false;
+    if (groups && p.each > 1 && v.strides[1] != span) return false;
+    to = groups ? HeldTensorCuda{v.strides[0], p.each * v.strides[1], 0} : HeldTensorCuda{v.strides[1], 0, v.strides[0]};
+    return uintptr_t(v.data) % 16 == 0 && to.major % lanes == 0 && to.minor % lanes == 0 && to.outer % lanes == 0;
+  };
+  p.per = device::Divisor::of(uint32_t(groups ? groups : 1)), p.run = device::Divisor::of(uint32_t(groups ? n : span));
+  return place(x, p.at_x) && place(dy, p.at_dy) && place(y, p.at_y);
+}
 // y or dx; `each`: channels of a list's group, 0 where a list is a channel.
 template <class D> ChannelWriteCuda write_of(const D& d, const TensorView& x, const TensorView& dy, const TensorView& y, const TensorView& weight, const TensorView& bias,
                                              const void* kept, int64_t each) {

@@ -23,15 +23,15 @@ All carve_all(const D& d, Carver& c, bool backward) {
 }
 template <bool kBackward> void carve_row(const D& d, const void*, Carver& c) { (void)carve_all(d, c, kBackward); }
 
-// The statistics of all groups of x, into what is kept and mean and rstd.
-int find(const D& d, const All& s, const TensorView& x, const TensorView& mean, const TensorView& rstd, ListStatistics from, void* stream) {
+ListJoinCuda join_of(const D& d, const All& s, const TensorView& x, const TensorView& mean, const TensorView& rstd, ListStatistics from) {
   const int64_t n = elements(d);
-  const device::Walk<2> walk = walk_lists(d, x, {}, false, n);
+  return {walk_lists(d, x, {}, false, n), walk_found({samples_of(d), d.groups}, mean, rstd), x.data, s.sums, s.kept, mean.data, rstd.data, lists(d), n, d.eps, 0, {}, {}, from, false};
+}
+// The statistics of all groups of x, into what is kept and mean and rstd.
+int find(const D& d, const ListJoinCuda& p, void* stream) {
   int e = 0;
-  if (n && from == ListStatistics::sums) e = channel_cuda_kernels.sums[d.dtype]({walk, x.data, nullptr, lists(d), n, 1, s.kept, s.sums}, stream);
-  if (e) return e;
-  return channel_cuda_kernels.join[d.dtype]({walk, walk_found({samples_of(d), d.groups}, mean, rstd), x.data, s.sums, s.kept, mean.data, rstd.data, lists(d), n, d.eps, 0,
-                                             {}, {}, from, false}, stream);
+  if (p.n && p.from == ListStatistics::sums) e = channel_cuda_kernels.sums[d.dtype]({p.walk, p.x, nullptr, p.lists, p.n, 1, p.kept, const_cast<void*>(p.sums)}, stream);
+  return e ? e : channel_cuda_kernels.join[d.dtype](p, stream);
 }
 Status run_forward(const Launch<GroupNorm>& l) {
   const D& d = l.desc;
@@ -39,7 +39,9 @@ Status run_forward(const Launch<GroupNorm>& l) {
   Carver c = l.carver();
   const All s = carve_all(d, c, false);
   return device::queue(l.stream, "group_norm.cuda.group", [&] {
-    const int e = find(d, s, a.x, a.mean, a.rstd, ListStatistics::sums, l.stream.handle);
+    HeldListsCuda held{join_of(d, s, a.x, a.mean, a.rstd, ListStatistics::sums), {}, a.x.data, nullptr, a.y.data, vector_of(a.weight), vector_of(a.bias), channels_of(d), span_of(d), each(d)};
+    if (held_lists(d, a.x, {}, a.y, d.groups, held)) return channel_held_cuda[d.dtype](held, l.stream.handle);
+    const int e = find(d, held.join, l.stream.handle);
     if (e || d.shape.numel() == 0) return e;
     return channel_write_cuda[d.dtype](write_of(d, a.x, {}, a.y, a.weight, a.bias, s.kept, each(d)), ChannelWrite::forward, l.stream.handle);
   });
@@ -55,18 +57,15 @@ Status run_backward(const Launch<GroupNormBackward>& l) {
     int e = 0;
     if (some) {
       const int64_t span = span_of(d);
-      e = find(d, s, a.x, a.mean, a.rstd, a.rstd.absent() ? ListStatistics::sums : ListStatistics::saved, stream);
+      e = find(d, join_of(d, s, a.x, a.mean, a.rstd, a.rstd.absent() ? ListStatistics::sums : ListStatistics::saved), stream);
       if (!e) e = channel_cuda_kernels.sums[d.dtype]({walk_lists(d, a.x, a.dy, false, span), a.x.data, a.dy.data, samples_of(d) * channels_of(d), span, each(d), s.kept, s.sums}, stream);
       if (!e) e = channel_cuda_kernels.join_gradient[d.dtype]({s.sums, s.kept, lists(d), each(d), elements(d), list_chunks(span), channels_of(d), vector_of(a.weight), {}, {},
                                                                s.dweight, s.dbias, false}, stream);
       if (!e) e = channel_write_cuda[d.dtype](write_of(d, a.x, a.dy, a.dx, a.weight, {}, s.kept, each(d)), ChannelWrite::backward, stream);
     }
     const int64_t samples = some ? samples_of(d) : 0, channels = channels_of(d);
-    const auto fold = [&](const double* parts, const TensorView& out) {
-      if (!e && channels && !out.absent()) e = norm_cuda_kernels.fold_f64[out.dtype]({parts, out.data, samples, channels, out.strides[0]}, stream);
-    };
-    fold(s.dweight, a.dweight), fold(s.dbias, a.dbias);
-    return e;
+    const auto stride = [](const TensorView& v) { return v.absent() ? 0 : v.strides[0]; };
+    return e ? e : norm_cuda_kernels.fold_f64[weight_dtype(d)]({{{s.dweight, a.dweight.data, stride(a.dweight)}, {s.dbias, a.dbias.data, stride(a.dbias)}}, samples, channels}, stream);
   });
 }
 

@@ -65,9 +65,7 @@ template <bool kCluster> Status run_backward(const Launch<LayerNormBackward>& l)
       e = kernels.backward[f32_weight(d)][d.dtype](p, l.stream.handle);
     }
     const auto& fold = d.dtype == DType::f64 ? norm_cuda_kernels.fold_f64 : norm_cuda_kernels.fold_f32;
-    if (!e && n && !a.dweight.absent()) e = fold[a.dweight.dtype]({s.dweight, a.dweight.data, s.teams, n, 1}, l.stream.handle);
-    if (!e && n && !a.dbias.absent()) e = fold[a.dbias.dtype]({s.dbias, a.dbias.data, s.teams, n, 1}, l.stream.handle);
-    return e;
+    return e ? e : fold[weight_dtype(d)]({{{s.dweight, a.dweight.data, 1}, {s.dbias, a.dbias.data, 1}}, s.teams, n}, l.stream.handle);
   });
 }
 using Short = TypeList<f16, bf16, float>;

@@ -20,7 +20,7 @@ template <class T> constexpr int kBackward = 16 / kChunk<T>;
 // x(c, j): element j of chunk c of `row`. Halves are summed once, around the row's first element, if that is not far off: what cancels then, their
 // rounding hides. Else around the mean. Where the variance left the range of f32 the row is read again, in f64. Every thread of the block calls;
 // shared: 64 doubles each.
-template <class T, int C, bool kWhole, class X>
+template <class T, int C, bool kWhole, class Team, class X>
 __device__ __forceinline__ RowStatistics statistics(const Team& t, const T* row, int n, double eps, double* shared, double* also_shared, V first, X x) {
   constexpr int N = kChunk<T>;
   const auto over = [&](auto& sums, double* buffer, auto add) {
@@ -112,13 +112,13 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   t.leave();
 }
 
-template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ LayerNormBackwardCuda p) {
+template <class T, class W, int C, bool kWhole, bool kSeveral> __global__ void __launch_bounds__(kSeveral ? kSeveralBlock : kMostTeam, 1) backward_kernel(const __grid_constant__ LayerNormBackwardCuda p) {
   constexpr int N = kChunk<T>;
   constexpr bool kKept = C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
-  const Team t(p.team);
+  const TeamOf<kSeveral> t(p.team);
   const int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
   V dw[C][N], db[C][N];
@@ -155,11 +155,16 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     if (!p.rstd) s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1], value(*x), x_at);
     const V shift = V::of(s.shift), scale = V::of(s.rstd);
     float sums[3] = {0, 0, 0};
+    V h[C][N];  // (x - shift) scale; of halves, whose instructions count, made once
     each_chunk<T, C>(n, t, [&](int c, int i) {
       const auto w = weight_at(c, i);
+      if constexpr (!kWhole)
+#pragma unroll
+        for (int j = 0; j < N; ++j) h[c][j] = 0;
       each_lane<kWhole, N>(i, n, [&](int j) {
-        const V h = (x_at(c, j) - shift) * scale, e = dy_at(c, j) * w[j];
-        sums[0] = sums[0] + e.v, sums[1] = fma(e, h, V::of(sums[1])).v, sums[2] = sums[2] + h.v;
+        h[c][j] = (x_at(c, j) - shift) * scale;
+        const V e = dy_at(c, j) * w[j];
+        sums[0] = sums[0] + e.v, sums[1] = fma(e, h[c][j], V::of(sums[1])).v, sums[2] = sums[2] + h[c][j].v;
       });
     });
     t.sums(sums, reinterpret_cast<float*>(shared[p.rstd && other ? 0 : 2]));
@@ -167,19 +172,24 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     int64_t at[5];
     p.rows.offsets(live ? first + t.slot : first, at);
     T* const dx = static_cast<T*>(p.dx) + at[4];
-    const V rest = V::of(g.rest), mean_g = V::of(g.mean_g), minus_dot = V::of(g.minus_dot);
+    const V rest = V::of(g.rest), rest_hat = rest * scale, mean_g = V::of(g.mean_g), minus_dot = V::of(g.minus_dot);
     put_row<T, C, kWhole>(dx, live ? n : 0, t, edges, [&](int c, int i) {
       const auto w = weight_at(c, i);
       return Packed<T>::rounded([&](int j) {
-        const V e = dy_at(c, j), xhat = normalized(x_at(c, j), shift, rest, scale);
+        const V e = dy_at(c, j), xhat = kIsHalf<T> ? h[c][j] - rest_hat : normalized(x_at(c, j), shift, rest, scale);
         dw[c][j] = fma(e, xhat, dw[c][j]), db[c][j] = db[c][j] + e;
         return input_gradient(e, w[j], xhat, mean_g, minus_dot, scale);
       });
     });
   }
   t.leave();
-  if (p.dweight) store_parts<T, C, kWhole>(dw, p.dweight, n, t);
-  if (p.dbias) store_parts<T, C, kWhole>(db, p.dbias, n, t);
+  if constexpr (kSeveral) {
+    if (p.dweight) store_block_part<T, C, kWhole>(dw, p.dweight, n, t, reinterpret_cast<float*>(slots));
+    if (p.dbias) store_block_part<T, C, kWhole>(db, p.dbias, n, t, reinterpret_cast<float*>(slots));
+  } else {
+    if (p.dweight) store_parts<T, C, kWhole>(dw, p.dweight, n, t);
+    if (p.dbias) store_parts<T, C, kWhole>(db, p.dbias, n, t);
+  }
 }
 
 template <class T, class W> int forward(const LayerNormCuda& given, void* stream) {
@@ -199,12 +209,13 @@ template <class T, class W> int forward(const LayerNormCuda& given, void* stream
 template <class T, class W> int backward(const LayerNormBackwardCuda& given, void* stream) {
   constexpr int C = kBackward<T>;
   LayerNormBackwardCuda p = given;
-  const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
+  TeamShape shape = TeamShape::of(p.n, C * kChunk<T>).of_gradient(p.rows.units);
   p.team = shape.team;
   bool whole = true;
   const void* const data[] = {p.dy, p.x, nullptr, nullptr, p.dx};
   for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-  return launch(whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead_bytes(2, C, shape.block), whole), stream, p);
+  const auto kernel = shape.several ? (whole ? backward_kernel<T, W, C, true, true> : backward_kernel<T, W, C, false, true>) : whole ? backward_kernel<T, W, C, true, false> : backward_kernel<T, W, C, false, false>;
+  return launch(kernel, shape, p.rows.units, staging(ahead_bytes(2, C, shape.block), whole), stream, p);
 }
 using Forward = int (*)(const LayerNormCuda&, void*);
 using Backward = int (*)(const LayerNormBackwardCuda&, void*);
@@ -222,6 +233,6 @@ static row_team::TeamShape layer_norm_shape(int64_t n, bool backward, int size) 
   return n == 0 || size == 8 ? row_team::TeamShape{} : backward ? row_team::TeamShape::of(n, 16) : row_team::shape_for(n, kForward, size);
 }
 int layer_norm_cuda_blocks_of_row(int64_t n, bool backward, int size) { return layer_norm_shape(n, backward, size).cluster; }
-int64_t layer_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return layer_norm_shape(n, true, size).parts(rows); }
+int64_t layer_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return layer_norm_shape(n, true, size).of_gradient(rows).parts(rows); }
 
 }  // namespace baracuda

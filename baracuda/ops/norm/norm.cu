@@ -179,20 +179,21 @@ template <class T, class W, bool kWhole> __global__ void __launch_bounds__(1024)
   }
 }
 
-// out[i] is the sum over blocks of partial[., i]: 32 segments in order in f64, then the segments in order.
+// of[k].out[i] is the sum over blocks of its partial[., i]: 32 segments in order in f64, then the segments in order.
 template <class A, class T> __global__ void __launch_bounds__(1024) fold_kernel(const __grid_constant__ NormFoldCuda p) {
   __shared__ double sums[32][33];
   const int64_t column = int64_t(blockIdx.x) * 32 + threadIdx.x, each = (p.blocks + 31) / 32;
+  const auto& of = p.of[blockIdx.y];
   double s = 0;
   const int64_t begin = threadIdx.y * each, end = begin + each < p.blocks ? begin + each : p.blocks;
   if (column < p.n)
 #pragma unroll 8
-    for (int64_t b = begin; b < end; ++b) s = s + double(static_cast<const A*>(p.partial)[b * p.n + column]);
+    for (int64_t b = begin; b < end; ++b) s = s + double(static_cast<const A*>(of.partial)[b * p.n + column]);
   sums[threadIdx.y][threadIdx.x] = s;
   __syncthreads();
   if (threadIdx.y || column >= p.n) return;
   for (int k = 1; k < 32; ++k) s = s + sums[k][threadIdx.x];
-  static_cast<T*>(p.out)[column * p.out_stride] = from_double<T>(s);
+  static_cast<T*>(of.out)[column * of.stride] = from_double<T>(s);
 }
 
 template <class T, class W> bool whole_weights(const void* weight, int64_t stride) {
@@ -216,8 +217,11 @@ template <class T, class W> int backward(const RmsNormBackwardCuda& p, void* str
   const auto kernel = whole ? backward_kernel<T, W, true> : backward_kernel<T, W, false>;
   return device::launch(kernel, unsigned(p.teams / block.y), block, 0, stream, p);
 }
-template <class A, class T> int fold(const NormFoldCuda& p, void* stream) {
-  return device::launch(fold_kernel<A, T>, device::blocks_for(p.n, 32), dim3(32, 32), 0, stream, p);
+template <class A, class T> int fold(const NormFoldCuda& given, void* stream) {
+  NormFoldCuda p = given;
+  if (!p.of[0].out) std::swap(p.of[0], p.of[1]);
+  if (!p.of[0].out || p.n == 0) return 0;
+  return device::launch(fold_kernel<A, T>, dim3(device::blocks_for(p.n, 32), p.of[1].out ? 2 : 1), dim3(32, 32), 0, stream, p);
 }
 using ForwardFn = int (*)(const RmsNormCuda&, void*);
 using BackwardFn = int (*)(const RmsNormBackwardCuda&, void*);

@@ -57,7 +57,7 @@ template <bool kCluster> Status run_backward(const Launch<RmsNormBackward>& l) {
     BARACUDA_TRY(device::queue(l.stream, kName, [&] { return kernel(p, l.stream.handle); }));
   }
   if (!wanted || d.shape.last() == 0) return {};
-  const NormFoldCuda f{partial, a.dweight.data, teams<kCluster>(d), d.shape.last(), a.dweight.strides[0]};
+  const NormFoldCuda f{{{partial, a.dweight.data, a.dweight.strides[0]}, {}}, teams<kCluster>(d), d.shape.last()};
   const auto& fold = d.dtype == DType::f64 ? norm_cuda_kernels.fold_f64 : norm_cuda_kernels.fold_f32;
   return device::queue(l.stream, kName, [&] { return fold[a.dweight.dtype](f, l.stream.handle); });
 }

@@ -23,7 +23,11 @@ struct RmsNormBackwardCuda {
   bool one_plus, cast_first;
   int team = 1;
 };
-struct NormFoldCuda { const void* partial; void* out; int64_t blocks, n, out_stride; };
+// Sums of [blocks, n] over blocks: one or two, of one dtype; out null: not wanted.
+struct NormFoldCuda {
+  struct { const void* partial; void* out; int64_t stride; } of[2];
+  int64_t blocks, n;
+};
 // By the dtype of x and the dtype of the weight: [0] that of x, [1] f32.
 struct NormCudaKernels {
   ByDType<int (*)(const RmsNormCuda&, void* stream)> rms_norm[2];

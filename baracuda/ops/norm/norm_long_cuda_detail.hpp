@@ -67,7 +67,7 @@ inline int backward(const Problem& p, const Scratch& s, const Arguments& a, void
   }
   const int64_t segments = p.rows() ? p.segments() : 0;
   const auto fold = [&](const void* parts, const TensorView& out) {
-    if (!e && !out.absent()) e = norm_cuda_kernels.fold_f32[out.dtype]({parts, out.data, segments, p.n, out.strides[out.strides.rank - 1]}, stream);
+    if (!e && !out.absent()) e = norm_cuda_kernels.fold_f32[out.dtype]({{{parts, out.data, out.strides[out.strides.rank - 1]}, {}}, segments, p.n}, stream);
   };
   fold(s.dweight, a.dweight), fold(s.dbias, a.dbias);
   return e;

@@ -20,7 +20,7 @@ template <class T> constexpr int kBackward = 16 / kChunk<T>;
 template <class T> __device__ __forceinline__ V rounded_to(V v) { return Packed<T, 4 / int(sizeof(T))>::rounded([&](int) { return v; })[0]; }
 // 1 / rms of x(c, j). Where the sum of squares left the range of f32, again(f) gives f all elements that a thread reads then, and f64 sums
 // them. Every thread of the block calls.
-template <class T, int C, bool kWhole, class X, class Again>
+template <class T, int C, bool kWhole, class Team, class X, class Again>
 __device__ __forceinline__ V inverse_rms(const Team& t, int n, double eps, double* shared, double* also_shared, X x, Again again) {
   float sum[1] = {0};
   each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, kChunk<T>>(i, n, [&](int j) { sum[0] = fma(x(c, j), x(c, j), V::of(sum[0])).v; }); });
@@ -108,13 +108,13 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   t.leave();
 }
 
-template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
+template <class T, class W, int C, bool kWhole, bool kSeveral> __global__ void __launch_bounds__(kSeveral ? kSeveralBlock : kMostTeam, 1) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
   constexpr int N = kChunk<T>;
   constexpr bool kKept = C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
-  const Team t(p.team);
+  const TeamOf<kSeveral> t(p.team);
   const int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
   V dw[C][N];
@@ -149,9 +149,16 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     const auto x_at = [&](int c, int j) { return held[1].chunk[c][j]; };
     if (!p.rstd) scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[0], shared[1], x_at, [&](auto f) { over_row(x, n, t, f); });
     float dot[1] = {0};
+    V h[C][N], g[C][N];  // xhat, and dy w; of halves, whose instructions count, made once
     each_chunk<T, C>(n, t, [&](int c, int i) {
       const auto w = weight_at(c, i);
-      each_lane<kWhole, N>(i, n, [&](int j) { dot[0] = fma(held[0].chunk[c][j] * w.at(p, j), x_at(c, j) * scale, V::of(dot[0])).v; });
+      if constexpr (!kWhole)
+#pragma unroll
+        for (int j = 0; j < N; ++j) h[c][j] = g[c][j] = 0;
+      each_lane<kWhole, N>(i, n, [&](int j) {
+        g[c][j] = held[0].chunk[c][j] * w.at(p, j), h[c][j] = x_at(c, j) * scale;
+        dot[0] = fma(g[c][j], h[c][j], V::of(dot[0])).v;
+      });
     });
     t.sums(dot, reinterpret_cast<float*>(shared[p.rstd && other ? 0 : 2]));
     const V minus_mean = V::of(quotient(-dot[0], float(n)));
@@ -160,19 +167,20 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     T* const dx = static_cast<T*>(p.dx) + at[4];
     const T* const dh = p.dresidual_out ? static_cast<const T*>(p.dresidual_out) + at[2] : nullptr;
     put_row<T, C, kWhole>(dx, live ? n : 0, t, edges, [&](int c, int i) {
+      Packed<T> more{};
+      if (dh) more = kWhole ? Packed<T>::load(dh + i) : load_shifted(dh, i, n, misplaced(dh));
       const auto w = weight_at(c, i);
-      Packed<T> g{};
-      if (dh) g = kWhole ? Packed<T>::load(dh + i) : load_shifted(dh, i, n, misplaced(dh));
       return Packed<T>::rounded([&](int j) {
-        const V e = held[0].chunk[c][j], xhat = x_at(c, j) * scale;
-        const V d = fma(xhat, minus_mean, e * w.at(p, j)) * scale;
+        const V e = held[0].chunk[c][j], xhat = kIsHalf<T> ? h[c][j] : x_at(c, j) * scale, d = fma(xhat, minus_mean, kIsHalf<T> ? g[c][j] : e * w.at(p, j)) * scale;
         dw[c][j] = fma(e, p.cast_first ? rounded_to<T>(xhat) : xhat, dw[c][j]);
-        return dh ? d + g[j] : d;
+        return dh ? d + more[j] : d;
       });
     });
   }
   t.leave();
-  if (p.partial) store_parts<T, C, kWhole>(dw, p.partial, n, t);
+  if constexpr (kSeveral) {
+    if (p.partial) store_block_part<T, C, kWhole>(dw, p.partial, n, t, reinterpret_cast<float*>(slots));
+  } else if (p.partial) store_parts<T, C, kWhole>(dw, p.partial, n, t);
 }
 
 template <class T, class W> int forward(const RmsNormCuda& given, void* stream) {
@@ -193,12 +201,13 @@ template <class T, class W> int forward(const RmsNormCuda& given, void* stream) 
 template <class T, class W> int backward(const RmsNormBackwardCuda& given, void* stream) {
   constexpr int C = kBackward<T>;
   RmsNormBackwardCuda p = given;
-  const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
+  TeamShape shape = TeamShape::of(p.n, C * kChunk<T>).of_gradient(p.rows.units);
   p.team = shape.team;
   bool whole = true;
   const void* const data[] = {p.dy, p.x, p.dresidual_out, nullptr, p.dx};
   for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-  return launch(whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead_bytes(2, C, shape.block), whole), stream, p);
+  const auto kernel = shape.several ? (whole ? backward_kernel<T, W, C, true, true> : backward_kernel<T, W, C, false, true>) : whole ? backward_kernel<T, W, C, true, false> : backward_kernel<T, W, C, false, false>;
+  return launch(kernel, shape, p.rows.units, staging(ahead_bytes(2, C, shape.block), whole), stream, p);
 }
 using Forward = int (*)(const RmsNormCuda&, void*);
 using Backward = int (*)(const RmsNormBackwardCuda&, void*);
@@ -216,6 +225,6 @@ static row_team::TeamShape rms_norm_shape(int64_t n, bool backward, int size) {
   return n == 0 || size == 8 ? row_team::TeamShape{} : backward ? row_team::TeamShape::of(n, 16) : row_team::shape_for(n, kForward, size);
 }
 int rms_norm_cuda_blocks_of_row(int64_t n, bool backward, int size) { return rms_norm_shape(n, backward, size).cluster; }
-int64_t rms_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return rms_norm_shape(n, true, size).parts(rows); }
+int64_t rms_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return rms_norm_shape(n, true, size).of_gradient(rows).parts(rows); }
 
 }  // namespace baracuda
