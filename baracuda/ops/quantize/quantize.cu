@@ -19,32 +19,36 @@ template <class V> struct Plain {
   __device__ __forceinline__ V over(V x) const { return x / s; }
 };
 
-// --- the arithmetic: elements of the types In to one of Out, given what is known of the scale; of rows, with a division for all
+// --- the arithmetic: elements of the types In to one of Out, given what is known of the scale; of rows, with a division for all. codes: NaN is to count as 0.
 template <class T> struct QuantizeOf {
   static constexpr int in = 1;
+  static constexpr bool codes = true;
   using In = T;
   using Out = uint8_t;
   template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) { return quantize::steps_at(k.over(x[0]), k.s, k.c.lo, k.c.hi) + k.c.z; }
-  static __device__ __forceinline__ Out of_row(const V<T>* x, const Scaled<V<T>>& k) { return Out(bits(k.steps.raised(x[0])) + k.zero); }
+  static __device__ __forceinline__ Out of_row(const V<T>* x, const Scaled<V<T>>& k) { return k.code(x[0]); }
 };
 template <class T, class Q> struct DequantizeOf {
   static constexpr int in = 1;
+  static constexpr bool codes = false;
   using In = Q;
   using Out = T;
   template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) { return quantize::dequantized(x[0] - k.c.z, k.s); }
-  static __device__ __forceinline__ V<T> of_row(const V<T>* x, const Scaled<V<T>>& k) { return of(x, k); }
+  static __device__ __forceinline__ V<T> of_row(const V<T>* x, const Scaled<V<T>>& k) { return quantize::dequantized(x[0] - (k.c.z + V<T>(quantize::kBias<Acc<T>, Q>)), k.s); }
 };
 template <class T> struct FakeOf {
   static constexpr int in = 1;
+  static constexpr bool codes = true;
   using In = T;
   using Out = T;
   template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) {
     return quantize::dequantized(quantize::steps_at(k.over(x[0]), k.s, k.c.lo, k.c.hi), k.s);
   }
-  static __device__ __forceinline__ V<T> of_row(const V<T>* x, const Scaled<V<T>>& k) { return quantize::dequantized(k.steps(x[0]), k.s); }
+  static __device__ __forceinline__ V<T> of_row(const V<T>* x, const Scaled<V<T>>& k) { return quantize::dequantized(k.steps.raised(x[0]) - kMagic<V<T>>, k.s); }
 };
 template <class T, bool kFake> struct ThroughOf {  // dy, x
   static constexpr int in = 2;
+  static constexpr bool codes = false;
   using In = T;
   using Out = T;
   template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) {
@@ -55,6 +59,7 @@ template <class T, bool kFake> struct ThroughOf {  // dy, x
 };
 template <class T> struct DequantizeBackwardOf {
   static constexpr int in = 1;
+  static constexpr bool codes = false;
   using In = T;
   using Out = T;
   template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) { return quantize::dequantize_dx(x[0], k.s); }
@@ -78,8 +83,7 @@ template <class F, class T> struct MapOf {
   }
 };
 
-// --- rows
-template <bool kWhole> inline constexpr int kEach = kWhole ? 4 : 1;  // units of a thread at once
+// --- rows, and columns
 template <class F> struct Rows {
   Teams teams;
   device::Walk<F::in + 3> rows;  // values, scale, zero point, output
@@ -88,43 +92,82 @@ template <class F> struct Rows {
   void* out;
   int64_t n;
   double parameters[2], host_scale, host_zero;
+
+  template <class C> __device__ __forceinline__ C scale_at(int64_t at) const { return scale ? static_cast<const C*>(scale)[at] : C(host_scale); }
+  template <class C> __device__ __forceinline__ C zero_at(int64_t at) const { return zero_point ? C(zero_point[at]) : C(host_zero); }
 };
+// A unit of results; known(j): what lane j's scale is.
+template <class F, class T, int N, class Known> __device__ __forceinline__ Vector<typename F::Out, N> unit(const Vector<typename F::In, N> (&x)[F::in], Known known) {
+  using Lanes = quantize::Lanes<Acc<T>, N>;
+  static_assert(F::in <= 2);
+  Lanes v[2] = {Lanes(x[0]), Lanes(x[F::in - 1])};
+  if constexpr (F::codes) v[0].without_nan();
+  return quantize::unit_of<typename F::Out, N>([&](int j) {
+    const V<T> lane[] = {v[0].v[j], v[1].v[j]};
+    return F::of_row(lane, known(j));
+  });
+}
+template <bool kWhole> inline constexpr int kEach = kWhole ? 4 : 1;  // units of a thread at once
 template <class F, class T, bool kWhole> __global__ void __launch_bounds__(device_teams::kThreads) rows_kernel(const __grid_constant__ Rows<F> q) {
   constexpr int N = kChunk<T>, K = F::in, kUnits = kEach<kWhole>;
   using In = typename F::In;
   using Out = typename F::Out;
-  struct Row { const In* in[K]; Out* out; Scaled<V<T>> k; };
+  struct Row { const In* in[K]; Out* out; Acc<T> scale, zero; };
   device_teams::for_rows<kUnits>(q.teams, [&](int64_t row) {
     int64_t at[K + 3];
     q.rows.offsets(row, at);
-    const V<T> s = q.scale ? V<T>::of(static_cast<const Acc<T>*>(q.scale)[at[K]]) : V<T>(q.host_scale);
-    const V<T> z = q.zero_point ? V<T>::of(Acc<T>(q.zero_point[at[K + 1]])) : V<T>(q.host_zero);
-    Row r{{}, static_cast<Out*>(q.out) + at[K + 2], Scaled<V<T>>(q.parameters, s, z)};
+    Row r{{}, static_cast<Out*>(q.out) + at[K + 2], q.template scale_at<Acc<T>>(at[K]), q.template zero_at<Acc<T>>(at[K + 1])};
 #pragma unroll
     for (int k = 0; k < K; ++k) r.in[k] = static_cast<const In*>(q.in[k]) + at[k];
     return r;
   }, [&](const Row& row, int64_t u) {
-    Vector<In, N> x[K][kUnits];
+    Vector<In, N> x[kUnits][K];
 #pragma unroll
     for (int e = 0; e < kUnits; ++e) {
       const int64_t i = u + (e << q.teams.log);
       if (i >= q.teams.units) break;
 #pragma unroll
-      for (int k = 0; k < K; ++k) x[k][e] = load_unit<kWhole, N>(row.in[k] + i * N, q.n - i * N);
+      for (int k = 0; k < K; ++k) x[e][k] = load_unit<kWhole, N>(row.in[k] + i * N, q.n - i * N);
     }
+    const Scaled<V<T>> known(q.parameters, V<T>::of(row.scale), V<T>::of(row.zero));  // behind the loads, which its division would wait before
 #pragma unroll
     for (int e = 0; e < kUnits; ++e) {
       const int64_t i = u + (e << q.teams.log);
       if (i >= q.teams.units) break;
-      const Vector<Out, N> y = quantize::unit_of<Out, N>([&](int j) {
-        V<T> v[K];
-#pragma unroll
-        for (int k = 0; k < K; ++k) v[k] = quantize::number<Acc<T>>(x[k][e].lane[j]);
-        return F::of_row(v, row.k);
-      });
-      store_unit<kWhole>(row.out + i * N, y, q.n - i * N);
+      store_unit<kWhole>(row.out + i * N, unit<F, T, N>(x[e], [k = &known](int) -> const auto& { return *k; }), q.n - i * N);
     }
   });
+}
+// Dense rows of `n` elements, whole units, whose scales lie along them: a thread keeps those of its unit and goes down the rows.
+constexpr int kColumnRows = 64, kColumnThreads = 128;
+template <class F, class T> __global__ void __launch_bounds__(kColumnThreads) columns_kernel(const __grid_constant__ Rows<F> q) {
+  constexpr int N = kChunk<T>, K = F::in, kUnits = 4;
+  using In = typename F::In;
+  using Out = typename F::Out;
+  const int64_t column = (int64_t(blockIdx.x) * kColumnThreads + threadIdx.x) * N;
+  if (column >= q.n) return;
+  const auto known = [&]<int... j>(std::integer_sequence<int, j...>) {
+    struct { Scaled<V<T>> lane[N]; } k{{Scaled<V<T>>(q.parameters, V<T>::of(q.template scale_at<Acc<T>>((column + j) * q.rows.stride[K][1])),
+                                                     V<T>::of(q.template zero_at<Acc<T>>((column + j) * q.rows.stride[K + 1][1])))...}};
+    return k;
+  }(std::make_integer_sequence<int, N>{});
+  for (int64_t part = int64_t(blockIdx.y) * kColumnRows; part < q.rows.extent[0]; part += int64_t(gridDim.y) * kColumnRows) {
+    const int64_t end = part + kColumnRows < q.rows.extent[0] ? part + kColumnRows : q.rows.extent[0];
+    for (int64_t row = part; row < end; row += kUnits) {
+      Vector<In, N> x[kUnits][K];
+#pragma unroll
+      for (int e = 0; e < kUnits; ++e) {
+        if (row + e >= end) break;
+#pragma unroll
+        for (int k = 0; k < K; ++k) x[e][k] = load_unit<true, N>(static_cast<const In*>(q.in[k]) + (row + e) * q.rows.stride[k][0] + column, N);
+      }
+#pragma unroll
+      for (int e = 0; e < kUnits; ++e) {
+        if (row + e >= end) break;
+        store_unit<true>(static_cast<Out*>(q.out) + (row + e) * q.rows.stride[K + 2][0] + column, unit<F, T, N>(x[e], [k = &known](int j) -> const auto& { return k->lane[j]; }), N);
+      }
+    }
+  }
 }
 constexpr int64_t kLeastRow = 16;  // elements; shorter rows are a map
 template <class F, class T> int launch(const QuantizeMap& m, void* stream) {
@@ -134,23 +177,30 @@ template <class F, class T> int launch(const QuantizeMap& m, void* stream) {
   const device::Walk<K> w = device::walk<K>(m.shape, x, K - 1, 1);
   if (w.units == 0) return 0;
   const int last = w.rank - 1;
-  bool dense = w.extent[last] >= kLeastRow;
-  for (int k = 0; k < K; ++k) dense = dense && w.stride[k][last] == (k == F::in || k == F::in + 1 ? 0 : 1);
-  if (!dense) {
+  Rows<F> q{{}, w, {}, x[F::in].data, static_cast<const int32_t*>(x[F::in + 1].data), const_cast<void*>(x[K - 1].data), w.extent[last],
+            {m.parameters[0], m.parameters[1]}, m.scale, m.zero_point};
+  for (int k = 0; k < F::in; ++k) q.in[k] = x[k].data;
+  bool dense = q.n >= kLeastRow, whole = q.n % N == 0;
+  for (int k = 0; k < K; ++k) {
+    if (k == F::in || k == F::in + 1) continue;
+    dense = dense && w.stride[k][last] == 1;
+    for (int a = 0; a < last; ++a) whole = whole && w.stride[k][a] % N == 0;
+    whole = whole && uintptr_t(x[k].data) % uintptr_t(N * x[k].bytes) == 0;
+  }
+  const auto scales = [&](int axis) { return w.stride[F::in][axis] != 0 || w.stride[F::in + 1][axis] != 0; };  // stand along it
+  if (dense && whole && w.rank == 2 && scales(1) && !scales(0) && w.extent[0] >= kColumnRows / 2) {
+    const int64_t parts = device::ceil_div(w.extent[0], kColumnRows);
+    return device::launch(columns_kernel<F, T>, dim3(device::blocks_for(q.n / N, kColumnThreads), unsigned(parts > 65535 ? 65535 : parts)), kColumnThreads, 0, stream, q);
+  }
+  if (!dense || scales(last)) {
     const MapOf<F, T> f{{m.parameters[0], m.parameters[1]}, V<T>(m.scale), V<T>(m.zero_point), x[F::in].data != nullptr, x[F::in + 1].data != nullptr};
     return device_map::map<MapOf<F, T>, T, T, quantize::Number<Acc<T>>>(f, m.shape, x, stream);
   }
-  Rows<F> q{{}, {}, {}, x[F::in].data, static_cast<const int32_t*>(x[F::in + 1].data), const_cast<void*>(x[K - 1].data), w.extent[last],
-            {m.parameters[0], m.parameters[1]}, m.scale, m.zero_point};
-  for (int k = 0; k < F::in; ++k) q.in[k] = x[k].data;
   Shape outer;
-  bool whole = q.n % N == 0;
   for (int a = 0; a < last; ++a) outer.push_back(w.extent[a]);
   for (int k = 0; k < K; ++k) {
-    const bool values = k < F::in || k == K - 1;
     x[k].strides = {};
-    for (int a = 0; a < last; ++a) x[k].strides.push_back(w.stride[k][a]), whole = whole && (!values || w.stride[k][a] % N == 0);
-    whole = whole && (!values || uintptr_t(x[k].data) % uintptr_t(N * x[k].bytes) == 0);
+    for (int a = 0; a < last; ++a) x[k].strides.push_back(w.stride[k][a]);
   }
   const int each = whole ? kEach<true> : kEach<false>;
   q.rows = device::walk<K>(outer, x, -1, 1);

@@ -72,6 +72,7 @@ struct QuantizeDynamicRows {
   int64_t n;
   double least, greatest, middle;
   bool symmetric, whole;  // every chunk of x and y is one access
+  int team;               // of threads, set at the launch
 };
 struct QuantizeDynamicCudaKernels {
   int64_t longest;        // of rows(), in elements

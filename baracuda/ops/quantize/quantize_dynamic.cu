@@ -22,6 +22,26 @@ template <class C> struct Range {
     lo = finite && x < lo ? x : lo, hi = finite && x > hi ? x : hi;
   }
 };
+// A unit of numbers more; symmetric: their magnitudes. Where none is infinite, minima and maxima, to which NaN is nothing, do.
+template <class C, int N> __device__ __forceinline__ void widen(Range<C>& range, const Pack<C, 1> (&v)[N], bool symmetric) {
+  if constexpr (std::is_same_v<C, float>) {
+    Range<C> r = range;
+    if (symmetric) {
+#pragma unroll
+      for (int j = 0; j < N; ++j) r.hi = fmaxf(r.hi, fabsf(v[j].v));
+      r.lo = r.hi >= 0 ? C(0) : r.lo;
+    } else {
+#pragma unroll
+      for (int j = 0; j < N; ++j) r.lo = fminf(r.lo, v[j].v), r.hi = fmaxf(r.hi, v[j].v);
+    }
+    if (r.hi < C(kInf) && r.lo > -C(kInf)) {
+      range = r;
+      return;
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < N; ++j) range.add(symmetric && v[j].v < 0 ? -v[j].v : v[j].v);
+}
 template <class C> struct Least { __device__ __forceinline__ C operator()(C a, C b) const { return a < b ? a : b; } };
 template <class C> struct Greatest { __device__ __forceinline__ C operator()(C a, C b) const { return a > b ? a : b; } };
 
@@ -41,32 +61,24 @@ template <class C> __device__ __forceinline__ void greatest(C (&v)[2], const Tea
 template <class T, int kChunks, bool kWhole> __global__ void __launch_bounds__(row_team::kMostTeam) dynamic_kernel(const __grid_constant__ QuantizeDynamicRows q) {
   using C = Acc<T>;
   constexpr int N = kChunk<T>;
+  using Lanes = quantize::Lanes<C, N>;
   __shared__ C shared[64];
-  const int64_t chunks = (q.n + N - 1) / N;
-  int size = 1;
-  while (size < 32 && int64_t(size) * kChunks < chunks) size *= 2;
-  if (int64_t(size) * kChunks < chunks) size = int(blockDim.x);
-  const Team team(size);
+  const Team team(q.team);
   for (int64_t first = int64_t(blockIdx.x) * team.slots; first < q.rows.units; first += int64_t(gridDim.x) * team.slots) {
     const bool there = first + team.slot < q.rows.units;  // all threads of a warp go through the shuffles
     int64_t at[4];
     q.rows.offsets(there ? first + team.slot : 0, at);
     const T* x = static_cast<const T*>(q.x) + at[0];
-    device_rows::Chunk<T, N> held[kChunks];
+    Vector<T, N> held[kChunks];
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
       const int64_t i = (int64_t(c) * team.size + team.thread) * N;
-      if (there && i < q.n) held[c] = device_rows::load_chunk<kWhole>(x + i, q.n - i);
+      if (there && i < q.n) held[c] = quantize::load_unit<kWhole, N>(x + i, q.n - i);
+      else held[c] = {};  // 0 makes no range wider: 0 is in it, or, symmetric, changes nothing
     }
     Range<C> range;
 #pragma unroll
-    for (int c = 0; c < kChunks; ++c) {
-      const int64_t i = (int64_t(c) * team.size + team.thread) * N;
-      if (!there || i >= q.n) continue;
-#pragma unroll
-      for (int j = 0; j < N; ++j)
-        if (kWhole || i + j < q.n) range.add(value(held[c].lane[j]).v);
-    }
+    for (int c = 0; c < kChunks; ++c) widen(range, Lanes(held[c]).v, q.symmetric);
     C ends[2] = {-range.lo, range.hi};
     greatest(ends, team, shared);
     if (!there) continue;
@@ -83,19 +95,26 @@ template <class T, int kChunks, bool kWhole> __global__ void __launch_bounds__(r
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
       const int64_t i = (int64_t(c) * team.size + team.thread) * N;
-      if (i < q.n) quantize::store_unit<kWhole>(y + i, quantize::unit_of<uint8_t, N>([&](int j) { return uint8_t(bits(k.steps.raised(value(held[c].lane[j]))) + k.zero); }), q.n - i);
+      if (i >= q.n) continue;
+      Lanes v(held[c]);
+      v.without_nan();
+      quantize::store_unit<kWhole>(y + i, quantize::unit_of<uint8_t, N>([&](int j) { return k.code(v.v[j]); }), q.n - i);
     }
   }
 }
-constexpr int kFew = 1, kMany = 4, kMost = 8;  // chunks of a thread
-template <class T> int rows(const QuantizeDynamicRows& q, void* stream) {
+constexpr int kMost = 8;  // chunks of a thread
+template <class T> int rows(const QuantizeDynamicRows& rows, void* stream) {
+  QuantizeDynamicRows q = rows;
   const int64_t chunks = device::ceil_div(q.n, kChunk<T>);
-  const int each = chunks <= 64 ? kFew : chunks <= int64_t(kMany) * row_team::kMostTeam ? kMany : kMost;
-  const int team = int(row_team::team_for(chunks, each)), block = team <= 32 ? row_team::kLeastBlock : team;
-  const auto kernel = each == kFew   ? (q.whole ? dynamic_kernel<T, kFew, true> : dynamic_kernel<T, kFew, false>)
-                      : each == kMany ? (q.whole ? dynamic_kernel<T, kMany, true> : dynamic_kernel<T, kMany, false>)
-                                      : (q.whole ? dynamic_kernel<T, kMost, true> : dynamic_kernel<T, kMost, false>);
-  return device::launch(kernel, device::blocks_for(q.rows.units, block / team), unsigned(block), 0, stream, q);
+  const auto with = [&](auto kernel, int each) {
+    q.team = int(row_team::team_for(chunks, each));
+    const int block = q.team <= 32 ? row_team::kLeastBlock : q.team;
+    return device::launch(kernel, device::blocks_for(q.rows.units, block / q.team), unsigned(block), 0, stream, q);
+  };
+  if (chunks < 8) return with(q.whole ? dynamic_kernel<T, 1, true> : dynamic_kernel<T, 1, false>, 1);
+  if (chunks < 16) return with(q.whole ? dynamic_kernel<T, 2, true> : dynamic_kernel<T, 2, false>, 2);
+  if (chunks <= 4 * row_team::kMostTeam) return with(q.whole ? dynamic_kernel<T, 4, true> : dynamic_kernel<T, 4, false>, 4);
+  return with(q.whole ? dynamic_kernel<T, kMost, true> : dynamic_kernel<T, kMost, false>, kMost);
 }
 
 // --- ranges of anything. A word of 0 is no number; of two numbers the greater has the greater word.
@@ -113,7 +132,7 @@ template <> struct Word<double> {
   }
 };
 // The greatest number, and that of the negated ones.
-template <class C> __device__ __forceinline__ void widen(void* ranges, int64_t at, const Range<C>& r) {
+template <class C> __device__ __forceinline__ void put(void* ranges, int64_t at, const Range<C>& r) {
   using W = Word<C>;
   if (!(r.lo <= r.hi)) return;
   typename W::U* word = static_cast<typename W::U*>(ranges) + 2 * at;
@@ -123,35 +142,49 @@ template <class C> __device__ __forceinline__ void join(Range<C>& r, const Range
 template <class C> __device__ __forceinline__ void join_warp(Range<C>& r) {
   for (int w = 16; w; w /= 2) join(r, Range<C>{__shfl_xor_sync(0xffffffffu, r.lo, w), __shfl_xor_sync(0xffffffffu, r.hi, w)});
 }
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kEach = 4;
 template <class T, int N> __global__ void __launch_bounds__(kThreads) ranges_kernel(const __grid_constant__ QuantizeRanges q) {
   using C = Acc<T>;
   __shared__ Range<C> warps[kThreads / 32];
   __shared__ int64_t common;
   const int thread = int(threadIdx.x);
+  const bool alike = N == 1 || q.walk.spread[1];  // the lanes of a unit have one place
   // A thread keeps its places: it steps by a multiple of the period.
   const int64_t all = int64_t(gridDim.x) * kThreads, step = (all + q.period - 1) / q.period * q.period;
   for (int64_t block = int64_t(blockIdx.x) * kThreads; block < step; block += all) {  // several turns where the period is longer than the grid
     Range<C> range[N];
     int64_t place = -1;  // none
     if (block + thread < step)
-      for (int64_t u = block + thread; u < q.walk.units; u += step) {
-        int64_t at[2];
-        q.walk.offsets(u, at);
-        const Vector<T, N> x = *reinterpret_cast<const Vector<T, N>*>(static_cast<const T*>(q.x) + at[0]);
-        place = at[1];
+      for (int64_t u = block + thread; u < q.walk.units; u += kEach * step) {
+        Vector<T, N> x[kEach];
 #pragma unroll
-        for (int j = 0; j < N; ++j) range[j].add(value(x.lane[j]).v);
+        for (int e = 0; e < kEach; ++e) {
+          int64_t at[2];
+          q.walk.offsets(u + e * step < q.walk.units ? u + e * step : u, at);  // the last one again
+          place = at[1];
+          x[e] = *reinterpret_cast<const Vector<T, N>*>(static_cast<const T*>(q.x) + at[0]);
+        }
+#pragma unroll
+        for (int e = 0; e < kEach; ++e) {
+          const quantize::Lanes<C, N> v(x[e]);
+          if (alike) {
+            widen(range[0], v.v, q.symmetric);
+          } else {
+#pragma unroll
+            for (int j = 0; j < N; ++j) {
+              const V<T> lane[] = {v.v[j]};
+              widen(range[j], lane, q.symmetric);
+            }
+          }
+        }
       }
-    if (!q.walk.spread[1] && N > 1) {
+    if (!alike) {
       if (place < 0) continue;
 #pragma unroll
-      for (int j = 0; j < N; ++j) widen(q.ranges, place + j, range[j]);
+      for (int j = 0; j < N; ++j) put(q.ranges, place + j, range[j]);
       continue;
     }
     Range<C> r = range[0];
-#pragma unroll
-    for (int j = 1; j < N; ++j) join(r, range[j]);
     // As few atomics as there are places: one for the block, for the warp, or for the thread.
     __syncthreads();
     if (thread == 0) common = place;
@@ -164,13 +197,13 @@ template <class T, int N> __global__ void __launch_bounds__(kThreads) ranges_ker
       __syncthreads();
       if (thread == 0 && place >= 0) {
         for (int w = 1; w < kThreads / 32; ++w) join(r, warps[w]);
-        widen(q.ranges, place, r);
+        put(q.ranges, place, r);
       }
     } else if (warp_alike) {
       join_warp(r);
-      if (thread % 32 == 0 && place >= 0) widen(q.ranges, place, r);
+      if (thread % 32 == 0 && place >= 0) put(q.ranges, place, r);
     } else if (place >= 0) {
-      widen(q.ranges, place, r);
+      put(q.ranges, place, r);
     }
   }
 }

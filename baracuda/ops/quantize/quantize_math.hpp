@@ -60,12 +60,14 @@ template <class V> struct Stepper {
     constexpr double most = std::numeric_limits<typename V::Scalar>::max();
     lo = where(usable(s), larger(V(-most), (least - 0.25) * by.s), V(0)), hi = where(usable(s), smaller(V(most), (greatest + 0.25) * by.s), V(0));
   }
-  // With the magic number on top: the integer stands in the last bits. NaN is 0.
+  // With the magic number on top: the integer stands in the last bits. NaN is anything.
   BARACUDA_HD V raised(V x) const {
-    const V a = bounded(x * by.up, lo, hi);
-    return where(x == x, by.refined(a, a * by.r), V(0)) + kMagic<V>;
+    const V a = bounded(x * by.up, lo, hi), q = a * by.r;
+    if constexpr (V::kF32) return fma(fma(-q, by.s, a), by.r, q) + kMagic<V>;  // one remainder rounds to the code of x / s for every s: all ties were tried
+    else return by.refined(a, q) + kMagic<V>;
   }
-  BARACUDA_HD V operator()(V x) const { return raised(x) - kMagic<V>; }
+  // NaN is 0.
+  BARACUDA_HD V operator()(V x) const { return raised(where(x == x, x, V(0))) - kMagic<V>; }
 };
 
 template <class V> BARACUDA_HD V dequantized(V steps, V s) { return fma(steps, where(usable(s), s, V(0)), V(0)); }  // the sum: not -0

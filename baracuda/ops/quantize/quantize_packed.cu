@@ -1,6 +1,7 @@
 // Four-bit codes. A thread has eight elements, four bytes of codes; dequantize looks its values up in shared memory, where 16 words lie in 16
-// banks; quantize joins the magnitudes of a block by shuffles, so that it reads its block once. Values and codes are moved once: the
-// floor is memory bandwidth; quantize divides in f64, which takes longer. Blocks that are no 8 2^k elements long, and strides: an element at a time.
+// banks; quantize joins the magnitudes of a block by shuffles, so that it reads its block once, and compares elements with the cuts between codes
+// times the scale, without a division. Values and codes are moved once: the floor is memory bandwidth. f64, blocks that are no 8 2^k
+// elements long, and strides divide, an element at a time.
 #include "baracuda/device/half.cuh"
 #include "baracuda/device/map.cuh"
 #include "baracuda/device/teams.cuh"
@@ -89,32 +90,64 @@ __device__ __forceinline__ double keep_scale(const QuantizePackedCuda& p, double
   };
   return p.format == PackedFormat::mxfp4 ? kept(power_scale(most)) : p.format == PackedFormat::nvfp4 ? kept(e4m3_scale(most, global)) : kept(float_scale(p.format, most));
 }
-template <class T> __global__ void __launch_bounds__(kThreads) quantize_kernel(const __grid_constant__ QuantizePackedCuda p) {
+// The code of x / s for the elements x of a block, by comparisons in f32: a cut times s is exact in f64 (27 and 28 bits), so x / s, rounded to f64, lies above a
+// cut just where x lies above this product, and that is where x lies above the largest float that is not.
+template <PackedFormat format> struct Cuts {
+  float at[kCuts<format>];
+  __device__ __forceinline__ explicit Cuts(double s) {
+#pragma unroll
+    for (int k = 0; k < kCuts<format>; ++k) {
+      const Cut c = cut_of<format>(k);
+      const double t = c.at * s;
+      at[k] = __double2float_rd(t);
+      if (c.closed && double(at[k]) == t) at[k] = __builtin_bit_cast(float, __builtin_bit_cast(int32_t, at[k]) + (t > 0 ? -1 : 1));  // the next one below
+    }
+  }
+  __device__ __forceinline__ int code(float x) const {
+    constexpr bool kMagnitudes = kCuts<format> == 7;
+    const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+    const float v = kMagnitudes ? __builtin_bit_cast(float, bits & 0x7fffffffu) : x;
+    int n = 0;
+#pragma unroll
+    for (int k = 0; k < kCuts<format>; ++k) n += v > at[k];
+    if (kMagnitudes) n += int(bits >> 31) * 8;
+    return x == x ? n : zero_code(format);
+  }
+};
+// A thread's unit of a block: `team` threads, a part of a warp, have the block.
+template <class T, PackedFormat format> __global__ void __launch_bounds__(kThreads) quantize_kernel(const __grid_constant__ QuantizePackedCuda p) {
   const double global = p.global_scale ? double(*p.global_scale) : 1;
-  const int team = int(p.size / kUnit);  // threads of a block of elements: a part of a warp
-  const int64_t per_row = p.blocks * team, all = p.rows.units * per_row;
+  const int team = int(p.size / kUnit), log = 31 - __clz(team);
+  const int64_t per_row = p.blocks << log, all = p.rows.units * per_row;
   for (int64_t start = int64_t(blockIdx.x) * kThreads; start < all; start += int64_t(gridDim.x) * kThreads) {
     const int64_t i = start + threadIdx.x, row = i / per_row, u = i - row * per_row;
     const bool there = i < all;
     int64_t at[4];
     p.rows.offsets(there ? row : 0, at);
-    Vector<T, kUnit> x{};
-    if (there) x = *reinterpret_cast<const Vector<T, kUnit>*>(static_cast<const T*>(p.values) + at[0] + u * kUnit);
-    double most = 0;
+    Vector<T, kUnit> e{};
+    if (there) e = *reinterpret_cast<const Vector<T, kUnit>*>(static_cast<const T*>(p.values) + at[0] + u * kUnit);
+    float x[kUnit], most = 0;
 #pragma unroll
     for (int j = 0; j < kUnit; ++j) {
-      const double a = magnitude(to_double(x.lane[j]));
-      most = a > most ? a : most;
+      x[j] = value(e.lane[j]).v;
+      const float a = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, x[j]) & 0x7fffffffu);
+      most = a > most && a < float(kInf) ? a : most;
     }
     for (int w = 1; w < team; w *= 2) {
-      const double a = __shfl_xor_sync(0xffffffffu, most, w);
+      const float a = __shfl_xor_sync(0xffffffffu, most, w);
       most = a > most ? a : most;
     }
     if (!there) continue;
-    const double s = keep_scale(p, most, global, at[2] + u / team * p.scale_step, u % team == 0);
+    const double s = keep_scale(p, double(most), global, at[2] + (u >> log) * p.scale_step, (u & (team - 1)) == 0);
     uint32_t codes = 0;
+    const auto pack = [&](auto code) {
 #pragma unroll
-    for (int j = 0; j < kUnit; ++j) codes |= uint32_t(code_of(p.format, to_double(x.lane[j]), s)) << (8 * (j / 2) + ((j % 2 == 0) == p.high_first ? 4 : 0));
+      for (int j = 0; j < kUnit; ++j) codes |= uint32_t(code(j)) << (8 * (j / 2) + ((j % 2 == 0) == p.high_first ? 4 : 0));
+    };
+    if (s > 0) {
+      const Cuts<format> cuts(s);
+      pack([&](int j) { return cuts.code(x[j]); });
+    } else pack([&](int j) { return code_of(format, double(x[j]), s); });
     *reinterpret_cast<uint32_t*>(const_cast<uint8_t*>(p.codes) + at[1] + u * (kUnit / 2)) = codes;
   }
 }
@@ -141,8 +174,15 @@ template <class T> __global__ void __launch_bounds__(kThreads) quantize_blocks_k
 }
 template <class T> int quantize(const QuantizePackedCuda& p, void* stream) {
   const int64_t team = p.size / kUnit;
-  const bool teams = p.whole && team <= 32 && (team & (team - 1)) == 0;
-  return device::launch(teams ? quantize_kernel<T> : quantize_blocks_kernel<T>, device::blocks_for(p.rows.units * p.blocks * (teams ? team : 1), kThreads), kThreads, 0, stream, p);
+  auto kernel = quantize_blocks_kernel<T>;
+  int64_t threads = p.rows.units * p.blocks;
+  if constexpr (sizeof(T) < 8)
+    if (p.whole && p.size % kUnit == 0 && team <= 32 && (team & (team - 1)) == 0) {
+      kernel = p.format == PackedFormat::nf4 ? quantize_kernel<T, PackedFormat::nf4> : p.format == PackedFormat::int4 ? quantize_kernel<T, PackedFormat::int4>
+               : p.format == PackedFormat::mxfp4 ? quantize_kernel<T, PackedFormat::mxfp4> : quantize_kernel<T, PackedFormat::nvfp4>;
+      threads *= team;
+    }
+  return device::launch(kernel, device::blocks_for(threads, kThreads), kThreads, 0, stream, p);
 }
 
 using PackedLaunch = int (*)(const QuantizePackedCuda&, void*);

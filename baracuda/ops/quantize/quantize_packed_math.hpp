@@ -27,24 +27,37 @@ BARACUDA_HD float code_value(PackedFormat format, int k, int32_t zero_point) {
 // 2^(b - 127), NaN for 255.
 BARACUDA_HD float power_of(uint8_t b) { return __builtin_bit_cast(float, b == 255 ? 0x7fc00000u : b == 0 ? 0x00400000u : uint32_t(b) << 23); }
 
-BARACUDA_HD int e2m1_code(double v) {
-  const bool negative = __builtin_bit_cast(uint64_t, v) >> 63 != 0;
-  const double a = negative ? -v : v;
-  return (a > 0.25) + (a >= 0.75) + (a > 1.25) + (a >= 1.75) + (a > 2.5) + (a >= 3.5) + (a > 5) + (negative ? 8 : 0);
+// The cuts between neighbouring codes, in the order of their values; of e2m1 between magnitudes. closed: the cut itself is of the upper code.
+struct Cut {
+  double at;
+  bool closed;
+  BARACUDA_HD bool below(double v) const { return closed ? v >= at : v > at; }
+};
+template <PackedFormat format> inline constexpr int kCuts = format == PackedFormat::nf4 || format == PackedFormat::int4 ? 15 : 7;
+template <PackedFormat format> BARACUDA_HD Cut cut_of(int k) {
+  if constexpr (format == PackedFormat::nf4) return {(double(normal_value(k)) + double(normal_value(k + 1))) / 2, false};
+  else if constexpr (format == PackedFormat::int4) return {k - 7.5, k % 2 == 1};  // to even
+  else return {(double(e2m1_value(k)) + double(e2m1_value(k + 1))) / 2, k % 2 == 1};
 }
-BARACUDA_HD int normal_code(double v) {
-  int code = 0;
+// How many cuts lie below.
+template <PackedFormat format> BARACUDA_HD int cuts_below(double v) {
+  int n = 0;
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
-  for (int k = 0; k < 15; ++k) code += v > (double(normal_value(k)) + double(normal_value(k + 1))) / 2;
-  return code;
+  for (int k = 0; k < kCuts<format>; ++k) n += cut_of<format>(k).below(v);
+  return n;
 }
+BARACUDA_HD int e2m1_code(double v) {
+  const bool negative = __builtin_bit_cast(uint64_t, v) >> 63 != 0;
+  return cuts_below<PackedFormat::mxfp4>(negative ? -v : v) + (negative ? 8 : 0);
+}
+BARACUDA_HD int zero_code(PackedFormat format) { return format == PackedFormat::nf4 ? kNormalZero : format == PackedFormat::int4 ? kIntZero : 0; }
 // v = x / scale; NaN is the code of 0.
 BARACUDA_HD int code_of(PackedFormat format, double v) {
   using D = Pack<double, 1>;
-  if (v != v) return format == PackedFormat::nf4 ? kNormalZero : format == PackedFormat::int4 ? kIntZero : 0;
-  if (format == PackedFormat::nf4) return normal_code(v);
+  if (v != v) return zero_code(format);
+  if (format == PackedFormat::nf4) return cuts_below<PackedFormat::nf4>(v);
   if (format == PackedFormat::int4) return int(((clamp(D(v), -8, 7) + kMagic<D>) - kMagic<D>).v) + kIntZero;
   return e2m1_code(v);
 }

@@ -14,9 +14,41 @@ template <class V> struct Scaled {
   Codes<V> c;
   Stepper<V> steps;  // to be rounded
   Divider<V> over;
-  int zero;
-  __device__ __forceinline__ Scaled(const double* parameters, V s, V zero_point)
-      : s(s), c(parameters, zero_point), steps(s, c.lo, c.hi), over(s), zero(int(c.z.v)) {}
+  __device__ __forceinline__ Scaled(const double* parameters, V s, V zero_point) : s(s), c(parameters, zero_point), steps(s, c.lo, c.hi), over(s) {}
+  // The code of a number, in the last byte. A sum of integers that f32 holds.
+  __device__ __forceinline__ uint8_t code(V x) const { return uint8_t(bits(steps.raised(x) + c.z)); }
+};
+// Codes become numbers in f32 by one operation: put behind the exponent of 2^23, the least of them as 0.
+template <class C, class E> inline constexpr C kBias = sizeof(E) == 1 && std::is_same_v<C, float> ? C(std::is_signed_v<E> ? 8388608 + 128 : 8388608) : C(0);
+// The lanes of a unit as numbers, codes kBias above what they are.
+template <class C, int N> struct Lanes {
+  Pack<C, 1> v[N];
+  template <class E> __device__ __forceinline__ explicit Lanes(const Vector<E, N>& e) {
+    if constexpr (kBias<C, E> != 0 && N % 4 == 0) {
+      device_map::Words<E, N> w = __builtin_bit_cast(device_map::Words<E, N>, e);
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        if (j % 4 == 0 && std::is_signed_v<E>) w.word[j / 4] ^= 0x80808080u;
+        v[j] = Pack<C, 1>::of(__uint_as_float(__byte_perm(w.word[j / 4], 0x4b000000u, 0x7440u + unsigned(j % 4))));
+      }
+    } else if constexpr (kIsHalf<E> && N % 2 == 0) {
+      const auto p = __builtin_bit_cast(row_team::Packed<E, N>, e);
+#pragma unroll
+      for (int j = 0; j < N; ++j) v[j] = p[j];
+    } else {
+#pragma unroll
+      for (int j = 0; j < N; ++j) v[j] = number<C>(e.lane[j]);
+    }
+  }
+  // NaN counts as 0 where there is to be a code. Seldom there is one: a sum of products with 0 tells.
+  __device__ __forceinline__ void without_nan() {
+    Pack<C, 1> sum = 0;
+#pragma unroll
+    for (int j = 0; j < N; ++j) sum = fma(v[j], Pack<C, 1>(0), sum);
+    if (sum.v == sum.v) return;
+#pragma unroll
+    for (int j = 0; j < N; ++j) v[j] = where(v[j] == v[j], v[j], Pack<C, 1>(0));
+  }
 };
 // kWhole: every unit of every row is one aligned access.
 template <bool kWhole, int N, class E> __device__ __forceinline__ Vector<E, N> load_unit(const E* p, int64_t count) {

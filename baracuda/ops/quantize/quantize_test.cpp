@@ -117,6 +117,12 @@ TEST(Quantize, ValuesForEveryWayTypeAndStride) {
     for (QuantizeBy by : kWays)
       for (int64_t axis : {0, 1, -1}) check_values({{axis ? DType::f32 : DType::bf16, {4, 7, 30}, DType::u8, by, axis, 10}, layout, axis != 1});
 }
+TEST(Quantize, ScalesAlongManyRows) {
+  for (DType t : kDTypesHere)
+    for (DType q : {DType::i8, DType::u8})
+      for (const Shape& shape : {Shape{133, 48}, Shape{3, 70, 16}, Shape{64, 40}})
+        for (bool zero_points : {true, false}) check_values({{t, shape, q, QuantizeBy::channel, -1, 8}, Layout::dense, zero_points});
+}
 TEST(Quantize, ShapesAndRanges) {
   for (const Shape& shape : {Shape{1}, Shape{3}, Shape{1000}, Shape{2, 1}, Shape{300, 3}, Shape{5, 1027}, Shape{2, 3, 1, 2, 1, 2, 12}, Shape{70000}})
     for (QuantizeBy by : kWays) check_values({{DType::f32, shape, DType::i8, by, 0, shape.last() % 3 ? 1 : 3}});
