@@ -82,9 +82,10 @@ template <class U> __global__ void __launch_bounds__(kBlock) one_hot_kernel(cons
 
 // Vectors: the last axis of the walk is a row, of one index.
 template <class P> struct Rows { P p; Teams teams; };
+constexpr int64_t kFewUnits = 132 * 2048;  // a unit a thread fills no more than the device
 template <class P> Rows<P> rows_of(const P& p, int each) {
   const int64_t units = p.walk.extent[p.walk.rank - 1];
-  return {p, Teams::of(units ? p.walk.units / units : 0, units, each)};
+  return {p, Teams::of(units ? p.walk.units / units : 0, units, p.walk.units <= kFewUnits ? 1 : each)};
 }
 template <int K> inline constexpr int kUnits = K == 1 ? kTogether : 2;  // many keys take registers
 template <class U, int K> __global__ void __launch_bounds__(kBlock, 2) gather_rows_kernel(const __grid_constant__ Rows<GatherCuda<K>> q) {

@@ -1,5 +1,6 @@
 // scatter, index_put and the gradients of gather and index: reads x, and each element of src once; writes y. A thread has one element of y and goes
-// through what falls on it in the order of the indices, so that bits depend on nothing else; replace takes the last.
+// through what falls on it in the order of the indices, so that bits depend on nothing else; replace takes the last, which is the
+// greatest of the numbers that its positions write to a word, without a sort.
 #include "baracuda/device/map.cuh"
 #include "baracuda/device/radix_sort.cuh"
 #include "baracuda/ops/index/index_math.hpp"
@@ -11,26 +12,38 @@ namespace {
 
 constexpr int kBlock = 256;
 
-__global__ void __launch_bounds__(device_sort::kThreads) keys_kernel(const __grid_constant__ PlacesCuda p) {
-  device_sort::make_keys(p.s, [&](int64_t i, uint32_t& key, uint32_t& value) {
-    int64_t at[1 + kMaxRank];
-    p.positions.offsets(i, at);
-    int64_t place = at[0];
-    bool inside = true;
+// The place of position i; p.s.rows where it is none. kKeys: at least p.keys; offsets of more take time.
+template <int kKeys> __device__ __forceinline__ uint32_t place_of(const PlacesCuda& p, int64_t i) {
+  int64_t at[1 + kMaxRank];
+  p.positions.offsets(i, at);
+  int64_t place = at[0];
+  bool inside = true;
 #pragma unroll
-    for (int k = 0; k < kMaxRank; ++k) {
-      if (k >= p.keys) break;
-      const int64_t raw = p.i64 ? static_cast<const int64_t*>(p.key[k])[at[1 + k]] : int64_t(static_cast<const int32_t*>(p.key[k])[at[1 + k]]);
-      const int64_t index = indexing::place_of(raw, p.extent[k], p.negative, p.clip);
-      inside = inside && index >= 0 && index < p.extent[k];
-      place += index * p.add[k];
-    }
-    key = uint32_t(inside ? place : p.s.rows);
-    value = uint32_t(i);
-  });
+  for (int k = 0; k < kKeys; ++k) {
+    if (kKeys > 1 && k >= p.keys) break;
+    const int64_t raw = p.i64 ? static_cast<const int64_t*>(p.key[k])[at[1 + k]] : int64_t(static_cast<const int32_t*>(p.key[k])[at[1 + k]]);
+    const int64_t index = indexing::place_of(raw, p.extent[k], p.negative, p.clip);
+    inside = inside && index >= 0 && index < p.extent[k];
+    place += index * p.add[k];
+  }
+  return uint32_t(inside ? place : p.s.rows);
+}
+template <int kKeys> __global__ void __launch_bounds__(device_sort::kThreads) keys_kernel(const __grid_constant__ PlacesCuda p) {
+  device_sort::make_keys(p.s, [&](int64_t i, uint32_t& key, uint32_t& value) { key = place_of<kKeys>(p, i), value = uint32_t(i); });
+}
+// p.s.first: the last position of each place, plus 1; 0: none.
+template <int kKeys> __global__ void __launch_bounds__(kBlock) last_kernel(const __grid_constant__ PlacesCuda p) {
+  for (int64_t i = int64_t(blockIdx.x) * kBlock + threadIdx.x; i < p.s.n; i += int64_t(gridDim.x) * kBlock) {
+    const uint32_t place = place_of<kKeys>(p, i);
+    if (place < p.s.rows) atomicMax(&p.s.first[place], uint32_t(i) + 1);
+  }
+}
+int last(const PlacesCuda& p, void* stream) {
+  if (const cudaError_t e = cudaMemsetAsync(p.s.first, 0, size_t(p.s.rows) * sizeof(uint32_t), static_cast<cudaStream_t>(stream))) return int(e);
+  return p.s.n ? device::launch(p.keys == 1 ? last_kernel<1> : last_kernel<kMaxRank>, device::blocks_for(p.s.n, kBlock), kBlock, 0, stream, p) : 0;
 }
 int sort(const PlacesCuda& p, void* stream) {
-  return device_sort::sort(p.s, stream, [&](unsigned parts) { return device::launch(keys_kernel, parts, device_sort::kThreads, 0, stream, p); });
+  return device_sort::sort(p.s, stream, [&](unsigned parts) { return device::launch(p.keys == 1 ? keys_kernel<1> : keys_kernel<kMaxRank>, parts, device_sort::kThreads, 0, stream, p); });
 }
 
 // f(offsets, first, end) for each element of y: its own positions among the sorted ones.
@@ -71,11 +84,16 @@ template <class T> __global__ void __launch_bounds__(kBlock) combine_kernel(cons
   });
 }
 struct alignas(16) Bits16 { uint64_t low, high; };
+// U: an element, or several side by side.
 template <class U> __global__ void __launch_bounds__(kBlock) replace_kernel(const __grid_constant__ ScatterCuda p) {
-  const U *x = static_cast<const U*>(p.x), *src = static_cast<const U*>(p.src);
-  for_elements(p, [&](const int64_t (&at)[4], uint32_t first, uint32_t end) {
-    static_cast<U*>(p.y)[at[0]] = first < end ? src[source_at(p.s, p.positions, end - 1, at[3])] : x[at[1]];
-  });
+  for (int64_t i = int64_t(blockIdx.x) * kBlock + threadIdx.x; i < p.walk.units; i += int64_t(gridDim.x) * kBlock) {
+    int64_t at[4], from[1] = {};
+    p.walk.offsets(i, at);
+    const uint32_t last = p.s.first[at[2]];
+    if (last) p.positions.offsets(last - 1, from);
+    const char* source = last ? static_cast<const char*>(p.src) + (from[0] + at[3]) * p.bytes : static_cast<const char*>(p.x) + at[1] * p.bytes;
+    *reinterpret_cast<U*>(static_cast<char*>(p.y) + at[0] * p.bytes) = *reinterpret_cast<const U*>(source);
+  }
 }
 template <class T> int combine(const ScatterCuda& p, void* stream) {
   return device::launch(combine_kernel<T>, device::blocks_for(p.walk.units, kBlock), kBlock, 0, stream, p);
@@ -125,7 +143,7 @@ template <class... T> constexpr ByDType<ScatterFn> combines(TypeList<T...>) {
   return table;
 }
 constexpr ScatterCudaKernels kKernels = {
-    sort, combines(TypeList<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>{}),
+    sort, last, combines(TypeList<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>{}),
     {replace<uint8_t>, replace<uint16_t>, replace<uint32_t>, replace<uint64_t>, replace<Bits16>},
     device::floating<int (*)(const ScatterBackwardCuda&, void*)>(backward<f16>, backward<bf16>, backward<float>, backward<double>)};
 

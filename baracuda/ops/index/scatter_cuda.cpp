@@ -20,7 +20,13 @@ template <class D> int64_t most_places(const D& d) {
     return d.shape.numel() ? n : 0;
   }
 }
-template <class D> device::SortedRows carve(const D& d, Carver& c) { return device::carve_sorted(c, most_positions(d), most_places(d)); }
+// last_only: a word for each place, and no sort.
+template <class D> device::SortedRows carve(const D& d, Carver& c, bool last_only) {
+  if (!last_only) return device::carve_sorted(c, most_positions(d), most_places(d));
+  device::SortedRows s{};
+  s.first = c.take<uint32_t>("last of each place", most_places(d));
+  return s;
+}
 template <class D> std::string refuse(const D& d, const PlanPreference&) {
   if (d.out_of_range == OutOfRange::refuse) return "out_of_range refuse needs a look at the indices, for which a run on CUDA does not wait; fill and clip do not";
   if (most_positions(d) > device::kMostSorted || most_places(d) > device::kMostSorted)
@@ -39,8 +45,8 @@ struct Positions {
   Shape shape;
   PlacesCuda p{};
 
-  template <class D> Positions(const D& d, IndexLists indices, const void* any, Carver& c) : places(places_of(d)) {
-    p.s = carve(d, c);
+  template <class D> Positions(const D& d, IndexLists indices, const void* any, Carver& c, bool last_only = false) : places(places_of(d)) {
+    p.s = carve(d, c, last_only);
     Strides key[kMaxRank];
     for (int k = 0; k < places.keys; ++k) key[k] = key_strides(places, indices[size_t(k)]);
     for (int i = 0; i < places.walk.rank; ++i) {
@@ -67,7 +73,7 @@ struct Positions {
       p.key[k] = list.data, p.extent[k] = key_extent(d, places, k), p.add[k] = d.shape.rank ? weight[places.key_axis[k]] : 0;
     }
     p.s.n = shape.numel(), p.s.rows = all;
-    p.s.parts = p.s.n ? int((p.s.n + p.s.each - 1) / p.s.each) : 0;
+    p.s.parts = p.s.each ? int((p.s.n + p.s.each - 1) / p.s.each) : 0;
     p.positions = device::walk<1 + kMaxRank>(shape, operands, -1, 1);
     p.keys = places.keys, p.i64 = d.index_dtype == DType::i64, p.negative = d.negative, p.clip = d.out_of_range == OutOfRange::clip;
   }
@@ -81,7 +87,7 @@ struct Positions {
   }
   Operand columns(const TensorView& src, const Shape& x) const {
     if (src.absent()) return {};
-    Operand o{src.data, 1, {}};
+    Operand o{src.data, int(byte_size(src.dtype)), {}};
     for (int a = 0; a < x.rank; ++a) {
       int64_t step = 0;
       for (int i = 0; i < places.walk.rank; ++i)
@@ -99,18 +105,27 @@ struct Positions {
 template <class D> Status combine(const Stream& stream, std::string_view kernel, const D& d, IndexLists indices, const TensorView& x, const TensorView& src,
                                   const TensorView& y, ScatterKind reduce, bool self, double alpha, Carver c) {
   if (y.numel() == 0) return {};
-  const Positions at(d, indices, y.data, c);
+  const bool last_only = reduce == ScatterKind::replace;
+  const Positions at(d, indices, y.data, c, last_only);
   ScatterCuda q{};
   q.s = at.p.s;
   const Operand sources[] = {at.over_positions(src)};
   q.positions = device::walk<1>(at.shape, sources, -1, 1);
   const Operand elements[] = {Operand::of(y), Operand::of(x), at.ordinals(y.data, d.shape), at.columns(src, d.shape)};
   q.walk = device::walk<4>(d.shape, elements, 0, 1);
+  q.bytes = int(byte_size(d.dtype));
+  int unit = q.bytes;
+  if (last_only && unit < 16) {  // columns that lie side by side, in units of 16 bytes
+    const device::Walk<4> w = device::walk<4>(d.shape, elements, 0, 16 / unit);
+    bool whole = w.lanes > 1 && w.rest == 0 && !w.spread[0] && !w.spread[1] && w.spread[2] && !w.spread[3];
+    for (int a = 0; a < q.positions.rank; ++a) whole = whole && q.positions.stride[0][a] % w.lanes == 0;
+    if (whole) q.walk = w, unit = 16;
+  }
   q.x = x.data, q.src = src.data, q.y = y.data, q.alpha = alpha, q.self = self;
   q.combine = reduce == ScatterKind::mean ? CombineCuda::mean : reduce == ScatterKind::amax ? CombineCuda::amax : reduce == ScatterKind::amin ? CombineCuda::amin : CombineCuda::add;
   return device::queue(stream, kernel, [&] {
-    if (const int e = scatter_cuda_kernels.sort(at.p, stream.handle)) return e;
-    if (reduce == ScatterKind::replace) return scatter_cuda_kernels.replace[std::countr_zero(byte_size(d.dtype))](q, stream.handle);
+    if (const int e = (last_only ? scatter_cuda_kernels.last : scatter_cuda_kernels.sort)(at.p, stream.handle)) return e;
+    if (last_only) return scatter_cuda_kernels.replace[std::countr_zero(unsigned(unit))](q, stream.handle);
     return scatter_cuda_kernels.combine[d.dtype](q, stream.handle);
   });
 }
@@ -151,7 +166,11 @@ template <class D> PrecisionGuarantee guarantee(const D& d) {
 template <class Op> constexpr Kernel<Op> row(std::string_view name, ByDType<Launcher<Op>> launch) {
   using D = typename Op::Descriptor;
   return {.name = name, .device = DeviceKind::cuda, .min_arch = 80, .launch = launch, .guarantee = guarantee<D>, .refuse = refuse<D>,
-          .carve = [](const D& d, const void*, Carver& c) { (void)carve(d, c); }};
+          .carve = [](const D& d, const void*, Carver& c) {
+            bool last_only = false;
+            if constexpr (std::is_same_v<Op, Scatter> || std::is_same_v<Op, IndexPut>) last_only = d.reduce == ScatterKind::replace;
+            (void)carve(d, c, last_only);
+          }};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 // What the kernel file of the writes at indices exports to its rows. The walk of the indices falls apart into positions, along which places differ, and
-// columns, along which they do not. Positions are sorted stably by place; then each element of y takes its own, in order.
+// columns, along which they do not. Positions are sorted stably by place; then each element of y takes its own, in order. Where one replaces the other
+// it is enough to know the last of each place.
 #include "baracuda/core/dtype.hpp"
 #include "baracuda/device/radix_sort.hpp"
 #include "baracuda/device/walk.hpp"
@@ -23,6 +24,7 @@ struct ScatterCuda {
   const void *x, *src;                   // x null: zeros
   void* y;
   double alpha;
+  int bytes;                             // of an element, for replace
   CombineCuda combine;
   bool self;
 };
@@ -38,8 +40,9 @@ struct ScatterBackwardCuda {
 };
 struct ScatterCudaKernels {
   int (*sort)(const PlacesCuda&, void* stream);
+  int (*last)(const PlacesCuda&, void* stream);         // p.s.first alone: the last position of each place, plus 1
   ByDType<int (*)(const ScatterCuda&, void* stream)> combine;
-  int (*replace[5])(const ScatterCuda&, void* stream);  // by the logarithm of the element's bytes
+  int (*replace[5])(const ScatterCuda&, void* stream);  // behind `last`; by the logarithm of the bytes of a unit of the walk
   ByDType<int (*)(const ScatterBackwardCuda&, void* stream)> backward;
 };
 extern const ScatterCudaKernels scatter_cuda_kernels;
