@@ -7,10 +7,9 @@
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
-using device_map::Vector;
 using device_rows::kChunk;
 using device_teams::Teams;
-using quantize::load_unit, quantize::store_unit, quantize::Scaled, quantize::V;
+using quantize::load_unit, quantize::store_unit, quantize::Scaled, quantize::Unit, quantize::V;
 
 template <class V> struct Plain {
   V s;
@@ -26,7 +25,7 @@ template <class T> struct QuantizeOf {
   using In = T;
   using Out = uint8_t;
   template <class K> static __device__ __forceinline__ V<T> of(const V<T>* x, const K& k) { return quantize::steps_at(k.over(x[0]), k.s, k.c.lo, k.c.hi) + k.c.z; }
-  static __device__ __forceinline__ Out of_row(const V<T>* x, const Scaled<V<T>>& k) { return k.code(x[0]); }
+  static __device__ __forceinline__ uint32_t of_row(const V<T>* x, const Scaled<V<T>>& k) { return k.code(x[0]); }
 };
 template <class T, class Q> struct DequantizeOf {
   static constexpr int in = 1;
@@ -97,10 +96,10 @@ template <class F> struct Rows {
   template <class C> __device__ __forceinline__ C zero_at(int64_t at) const { return zero_point ? C(zero_point[at]) : C(host_zero); }
 };
 // A unit of results; known(j): what lane j's scale is.
-template <class F, class T, int N, class Known> __device__ __forceinline__ Vector<typename F::Out, N> unit(const Vector<typename F::In, N> (&x)[F::in], Known known) {
+template <class F, class T, int N, class Known> __device__ __forceinline__ Unit<typename F::Out, N> results(const Unit<typename F::In, N> (&x)[F::in], Known known) {
   using Lanes = quantize::Lanes<Acc<T>, N>;
   static_assert(F::in <= 2);
-  Lanes v[2] = {Lanes(x[0]), Lanes(x[F::in - 1])};
+  Lanes v[2] = {Lanes::template of<typename F::In>(x[0]), Lanes::template of<typename F::In>(x[F::in - 1])};
   if constexpr (F::codes) v[0].without_nan();
   return quantize::unit_of<typename F::Out, N>([&](int j) {
     const V<T> lane[] = {v[0].v[j], v[1].v[j]};
@@ -115,33 +114,32 @@ template <class F, class T, bool kWhole> __global__ void __launch_bounds__(devic
   struct Row { const In* in[K]; Out* out; Acc<T> scale, zero; };
   device_teams::for_rows<kUnits>(q.teams, [&](int64_t row) {
     int64_t at[K + 3];
-    q.rows.offsets(row, at);
+    quantize::row_offsets(q.rows, row, at);
     Row r{{}, static_cast<Out*>(q.out) + at[K + 2], q.template scale_at<Acc<T>>(at[K]), q.template zero_at<Acc<T>>(at[K + 1])};
 #pragma unroll
     for (int k = 0; k < K; ++k) r.in[k] = static_cast<const In*>(q.in[k]) + at[k];
     return r;
   }, [&](const Row& row, int64_t u) {
-    Vector<In, N> x[kUnits][K];
+    const auto some = [&]<int kCount>(std::integral_constant<int, kCount>, int64_t first) {
+      Unit<In, N> x[kCount][K];
 #pragma unroll
-    for (int e = 0; e < kUnits; ++e) {
-      const int64_t i = u + (e << q.teams.log);
-      if (i >= q.teams.units) break;
+      for (int e = 0; e < kCount; ++e)
 #pragma unroll
-      for (int k = 0; k < K; ++k) x[e][k] = load_unit<kWhole, N>(row.in[k] + i * N, q.n - i * N);
-    }
-    const Scaled<V<T>> known(q.parameters, V<T>::of(row.scale), V<T>::of(row.zero));  // behind the loads, which its division would wait before
+        for (int k = 0; k < K; ++k) x[e][k] = load_unit<kWhole, N>(row.in[k] + (first + (e << q.teams.log)) * N, q.n - first * N);
+      const Scaled<V<T>> known(q.parameters, V<T>::of(row.scale), V<T>::of(row.zero));  // behind the loads, which its division would hold up
 #pragma unroll
-    for (int e = 0; e < kUnits; ++e) {
-      const int64_t i = u + (e << q.teams.log);
-      if (i >= q.teams.units) break;
-      store_unit<kWhole>(row.out + i * N, unit<F, T, N>(x[e], [k = &known](int) -> const auto& { return *k; }), q.n - i * N);
-    }
+      for (int e = 0; e < kCount; ++e)
+        store_unit<kWhole, N>(row.out + (first + (e << q.teams.log)) * N, results<F, T, N>(x[e], [k = &known](int) -> const auto& { return *k; }), q.n - first * N);
+    };
+    if (kUnits > 1 && u + ((kUnits - 1) << q.teams.log) < q.teams.units) return some(std::integral_constant<int, kUnits>{}, u);
+#pragma unroll 1
+    for (int e = 0; e < kUnits && u + (e << q.teams.log) < q.teams.units; ++e) some(std::integral_constant<int, 1>{}, u + (e << q.teams.log));
   });
 }
 // Dense rows of `n` elements, whole units, whose scales lie along them: a thread keeps those of its unit and goes down the rows.
 constexpr int kColumnRows = 64, kColumnThreads = 128;
 template <class F, class T> __global__ void __launch_bounds__(kColumnThreads) columns_kernel(const __grid_constant__ Rows<F> q) {
-  constexpr int N = kChunk<T>, K = F::in, kUnits = 4;
+  constexpr int N = kChunk<T>, K = F::in, kUnits = 4 / K;
   using In = typename F::In;
   using Out = typename F::Out;
   const int64_t column = (int64_t(blockIdx.x) * kColumnThreads + threadIdx.x) * N;
@@ -153,20 +151,19 @@ template <class F, class T> __global__ void __launch_bounds__(kColumnThreads) co
   }(std::make_integer_sequence<int, N>{});
   for (int64_t part = int64_t(blockIdx.y) * kColumnRows; part < q.rows.extent[0]; part += int64_t(gridDim.y) * kColumnRows) {
     const int64_t end = part + kColumnRows < q.rows.extent[0] ? part + kColumnRows : q.rows.extent[0];
-    for (int64_t row = part; row < end; row += kUnits) {
-      Vector<In, N> x[kUnits][K];
+    const auto some = [&]<int kCount>(std::integral_constant<int, kCount>, int64_t row) {
+      Unit<In, N> x[kCount][K];
 #pragma unroll
-      for (int e = 0; e < kUnits; ++e) {
-        if (row + e >= end) break;
+      for (int e = 0; e < kCount; ++e)
 #pragma unroll
         for (int k = 0; k < K; ++k) x[e][k] = load_unit<true, N>(static_cast<const In*>(q.in[k]) + (row + e) * q.rows.stride[k][0] + column, N);
-      }
 #pragma unroll
-      for (int e = 0; e < kUnits; ++e) {
-        if (row + e >= end) break;
-        store_unit<true>(static_cast<Out*>(q.out) + (row + e) * q.rows.stride[K + 2][0] + column, unit<F, T, N>(x[e], [k = &known](int j) -> const auto& { return k->lane[j]; }), N);
-      }
-    }
+      for (int e = 0; e < kCount; ++e)
+        store_unit<true, N>(static_cast<Out*>(q.out) + (row + e) * q.rows.stride[K + 2][0] + column, results<F, T, N>(x[e], [k = &known](int j) -> const auto& { return k->lane[j]; }), N);
+    };
+    int64_t row = part;
+    for (; row + kUnits <= end; row += kUnits) some(std::integral_constant<int, kUnits>{}, row);
+    for (; row < end; ++row) some(std::integral_constant<int, 1>{}, row);
   }
 }
 constexpr int64_t kLeastRow = 16;  // elements; shorter rows are a map

@@ -9,7 +9,6 @@ namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 using namespace quantize;
-using device_map::Vector;
 using device_rows::kChunk;
 using row_team::Team;
 
@@ -25,7 +24,7 @@ template <class T, class Q> struct DequantizeGradient {
   using X = Q;
   static __device__ __forceinline__ Gradient<V<T>> of(V<T> dy, V<T> x, const Scaled<V<T>>& k) {
     const V<T> dx = dequantize_dx(dy, k.s);
-    return {dx, dequantize_dscale(dy, x - k.c.z, k.s), -dx};
+    return {dx, dequantize_dscale(dy, x - (k.c.z + V<T>(kBias<Acc<T>, Q>)), k.s), -dx};
   }
 };
 
@@ -35,7 +34,8 @@ template <class A> __device__ __forceinline__ void put_sums(const QuantizeGradie
   if (q.dscale) static_cast<A*>(q.dscale)[at[5]] = A(sum[0]) * factor;
   if (q.dzero) static_cast<A*>(q.dzero)[at[6]] = A(sum[1]) * factor;
 }
-template <class F, class T, bool kWhole> __global__ void __launch_bounds__(kMostThreads) gradient_kernel(const __grid_constant__ QuantizeGradients q) {
+// kZero: dzero_point is wanted; conversions to f64 are what a sum costs.
+template <class F, class T, bool kWhole, bool kZero> __global__ void __launch_bounds__(kMostThreads, sizeof(T) == 8 ? 2 : 3) gradient_kernel(const __grid_constant__ QuantizeGradients q) {
   constexpr int N = kChunk<T>;
   using X = typename F::X;
   __shared__ double shared[2][2 * 64];  // in turn, as the team's sums ask
@@ -46,36 +46,40 @@ template <class F, class T, bool kWhole> __global__ void __launch_bounds__(kMost
     const bool there = start + team.slot < q.rows.units;  // all threads of a warp go through the shuffles
     const int64_t row = there ? start + team.slot : 0;
     int64_t at[7];
-    q.rows.offsets(row, at);
+    row_offsets(q.rows, row, at);
     const T* dy = static_cast<const T*>(q.dy) + at[0];
     const X* x = static_cast<const X*>(q.x) + at[1];
     T* dx = q.dx ? static_cast<T*>(q.dx) + at[4] : nullptr;
     const Scaled<V<T>> k(q.parameters, q.scale ? V<T>::of(static_cast<const Acc<T>*>(q.scale)[at[2]]) : V<T>(q.host_scale),
                          q.zero_point ? V<T>::of(Acc<T>(q.zero_point[at[3]])) : V<T>(q.host_zero));
     double sum[2] = {};
-    for (int64_t u = first + team.thread; there && u < end; u += int64_t(kEach) * team.size) {
-      Vector<T, N> g[kEach];
-      Vector<X, N> v[kEach];
+    const auto some = [&]<int kCount>(std::integral_constant<int, kCount>, int64_t u) {
+      Unit<T, N> g[kCount];
+      Unit<X, N> v[kCount];
 #pragma unroll
-      for (int e = 0; e < kEach; ++e) {
-        const int64_t i = u + int64_t(e) * team.size;
-        if (i >= end) break;
-        g[e] = load_unit<kWhole, N>(dy + i * N, q.n - i * N), v[e] = load_unit<kWhole, N>(x + i * N, q.n - i * N);
+      for (int e = 0; e < kCount; ++e) {
+        const int64_t i = (u + int64_t(e) * team.size) * N;
+        g[e] = load_unit<kWhole, N>(dy + i, q.n - i), v[e] = load_unit<kWhole, N>(x + i, q.n - i);
       }
 #pragma unroll
-      for (int e = 0; e < kEach; ++e) {
-        const int64_t i = u + int64_t(e) * team.size;
-        if (i >= end) break;
-        Vector<T, N> to;
-#pragma unroll
-        for (int j = 0; j < N; ++j) {
-          if (!kWhole && i * N + j >= q.n) continue;
-          const Gradient<V<T>> d = F::of(number<Acc<T>>(g[e].lane[j]), number<Acc<T>>(v[e].lane[j]), k);
-          to.lane[j] = element<T>(d.dx), sum[0] = sum[0] + double(d.dscale.v), sum[1] = sum[1] + double(d.dzero.v);
-        }
-        if (dx) store_unit<kWhole>(dx + i * N, to, q.n - i * N);
+      for (int e = 0; e < kCount; ++e) {
+        const int64_t i = (u + int64_t(e) * team.size) * N;
+        const auto gradient = Lanes<Acc<T>, N>::template of<T>(g[e]);
+        const auto value = Lanes<Acc<T>, N>::template of<X>(v[e]);
+        const Unit<T, N> to = unit_of<T, N>([&](int j) {
+          const Gradient<V<T>> d = F::of(gradient.v[j], value.v[j], k);
+          if (kWhole || i + j < q.n) {
+            sum[0] = sum[0] + double(d.dscale.v);
+            if constexpr (kZero) sum[1] = sum[1] + double(d.dzero.v);
+          }
+          return d.dx;
+        });
+        if (dx) store_unit<kWhole, N>(dx + i, to, q.n - i);
       }
-    }
+    };
+    int64_t u = first + team.thread;
+    for (; there && u + (kEach - 1) * team.size < end; u += int64_t(kEach) * team.size) some(std::integral_constant<int, kEach>{}, u);
+    for (; there && u < end; u += team.size) some(std::integral_constant<int, 1>{}, u);
     team.sums(sum, shared[turn ^= 1]);
     if (!there || team.thread != 0) continue;
     if (q.parts > 1) q.partial[2 * (row * q.parts + blockIdx.y)] = sum[0], q.partial[2 * (row * q.parts + blockIdx.y) + 1] = sum[1];
@@ -105,7 +109,8 @@ template <class F, class T> int gradients(const QuantizeGradients& g, void* stre
   q.part = device::ceil_div(units, q.parts);
   const int block = q.team <= 32 ? row_team::kLeastBlock : q.team;
   const dim3 grid(device::blocks_for(q.rows.units, block / q.team), unsigned(q.parts));
-  if (const int e = device::launch(q.whole ? gradient_kernel<F, T, true> : gradient_kernel<F, T, false>, grid, unsigned(block), 0, stream, q)) return e;
+  const auto kernel = q.dzero ? (q.whole ? gradient_kernel<F, T, true, true> : gradient_kernel<F, T, false, true>) : (q.whole ? gradient_kernel<F, T, true, false> : gradient_kernel<F, T, false, false>);
+  if (const int e = device::launch(kernel, grid, unsigned(block), 0, stream, q)) return e;
   return q.parts == 1 ? 0 : device::launch(join_kernel<Acc<T>>, device::blocks_for(q.rows.units, 1), kMostThreads, 0, stream, q);
 }
 using GradientsFn = int (*)(const QuantizeGradients&, void*);

@@ -7,7 +7,6 @@
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
-using device_map::Vector;
 using device_rows::kChunk;
 using quantize::V;
 using row_team::Team;
@@ -67,9 +66,9 @@ template <class T, int kChunks, bool kWhole> __global__ void __launch_bounds__(r
   for (int64_t first = int64_t(blockIdx.x) * team.slots; first < q.rows.units; first += int64_t(gridDim.x) * team.slots) {
     const bool there = first + team.slot < q.rows.units;  // all threads of a warp go through the shuffles
     int64_t at[4];
-    q.rows.offsets(there ? first + team.slot : 0, at);
+    quantize::row_offsets(q.rows, there ? first + team.slot : 0, at);
     const T* x = static_cast<const T*>(q.x) + at[0];
-    Vector<T, N> held[kChunks];
+    quantize::Unit<T, N> held[kChunks];
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
       const int64_t i = (int64_t(c) * team.size + team.thread) * N;
@@ -78,10 +77,14 @@ template <class T, int kChunks, bool kWhole> __global__ void __launch_bounds__(r
     }
     Range<C> range;
 #pragma unroll
-    for (int c = 0; c < kChunks; ++c) widen(range, Lanes(held[c]).v, q.symmetric);
+    for (int c = 0; c < kChunks; ++c) widen(range, Lanes::template of<T>(held[c]).v, q.symmetric);
     C ends[2] = {-range.lo, range.hi};
     greatest(ends, team, shared);
     if (!there) continue;
+#pragma unroll
+    for (auto& unit : held)
+#pragma unroll
+      for (auto& word : unit.word) asm volatile("" : "+r"(word));  // the numbers are made of the words again: registers
     C s;
     int32_t zero;
     quantize::make_scale(q.symmetric, q.least, q.greatest, q.middle, -ends[0], ends[1], s, zero);
@@ -96,9 +99,9 @@ template <class T, int kChunks, bool kWhole> __global__ void __launch_bounds__(r
     for (int c = 0; c < kChunks; ++c) {
       const int64_t i = (int64_t(c) * team.size + team.thread) * N;
       if (i >= q.n) continue;
-      Lanes v(held[c]);
+      Lanes v = Lanes::template of<T>(held[c]);
       v.without_nan();
-      quantize::store_unit<kWhole>(y + i, quantize::unit_of<uint8_t, N>([&](int j) { return k.code(v.v[j]); }), q.n - i);
+      quantize::store_unit<kWhole, N>(y + i, quantize::unit_of<uint8_t, N>([&](int j) { return k.code(v.v[j]); }), q.n - i);
     }
   }
 }
@@ -156,17 +159,17 @@ template <class T, int N> __global__ void __launch_bounds__(kThreads) ranges_ker
     int64_t place = -1;  // none
     if (block + thread < step)
       for (int64_t u = block + thread; u < q.walk.units; u += kEach * step) {
-        Vector<T, N> x[kEach];
+        quantize::Unit<T, N> x[kEach];
 #pragma unroll
         for (int e = 0; e < kEach; ++e) {
           int64_t at[2];
           q.walk.offsets(u + e * step < q.walk.units ? u + e * step : u, at);  // the last one again
           place = at[1];
-          x[e] = *reinterpret_cast<const Vector<T, N>*>(static_cast<const T*>(q.x) + at[0]);
+          x[e] = quantize::load_unit<true, N>(static_cast<const T*>(q.x) + at[0], N);
         }
 #pragma unroll
         for (int e = 0; e < kEach; ++e) {
-          const quantize::Lanes<C, N> v(x[e]);
+          const auto v = quantize::Lanes<C, N>::template of<T>(x[e]);
           if (alike) {
             widen(range[0], v.v, q.symmetric);
           } else {

@@ -98,13 +98,17 @@ template <class V> BARACUDA_HD V dequantize_dscale(V dy, V steps, V s) { return 
 // The scale and the zero point of a range; lo > hi: no finite element. symmetric: about `middle`, else from least to greatest.
 template <class A> BARACUDA_HD void make_scale(bool symmetric, double least, double greatest, double middle, A lo, A hi, A& scale, int32_t& zero_point) {
   using D = Pack<double, 1>;
-  const double low = lo <= hi && lo < 0 ? double(lo) : 0, high = lo <= hi && hi > 0 ? double(hi) : 0;
-  const double divisor = symmetric ? greatest - middle : greatest - least, extent = symmetric ? (-low > high ? -low : high) : high - low;
-  // Of one element the quotient is as well made in A: rounded twice it is the same.
-  const double s = symmetric ? double(A(extent) / A(divisor)) : extent == kInf ? high / divisor - low / divisor : extent / divisor;  // high - low may be beyond f64
-  constexpr A least_normal = std::numeric_limits<A>::min();
-  scale = extent == 0 ? A(1) : A(s) > least_normal ? A(s) : least_normal;
-  zero_point = int32_t(symmetric ? middle : least - rounded(D(low / double(scale)), D(least - greatest), D(0)).v);
+  const auto at_least_normal = [](A s) { return s > std::numeric_limits<A>::min() ? s : std::numeric_limits<A>::min(); };
+  const A low = lo <= hi && lo < 0 ? lo : A(0), high = lo <= hi && hi > 0 ? hi : A(0);
+  if (symmetric) {  // the quotient of one element is as well made in A: rounded twice it is the same
+    const A extent = -low > high ? -low : high;
+    scale = extent == 0 ? A(1) : at_least_normal(extent / A(greatest - middle));
+    zero_point = int32_t(middle);
+    return;
+  }
+  const double extent = double(high) - double(low), divisor = greatest - least;
+  scale = extent == 0 ? A(1) : at_least_normal(A(extent == kInf ? double(high) / divisor - double(low) / divisor : extent / divisor));  // high - low may be beyond f64
+  zero_point = int32_t(least - rounded(D(double(low) / double(scale)), D(least - greatest), D(0)).v);
 }
 
 }  // namespace quantize

@@ -61,6 +61,17 @@ BARACUDA_HD int code_of(PackedFormat format, double v) {
   if (format == PackedFormat::int4) return int(((clamp(D(v), -8, 7) + kMagic<D>) - kMagic<D>).v) + kIntZero;
   return e2m1_code(v);
 }
+// Where a code lies, for a first guess: cells of 1 / kCells of v, or |v|, from kFirst on, none of which has more than one cut: 32 words, each the cut in
+// f32, in place of whose last four bits stands the code below it. No cut is within 2^-10 of another cell.
+template <PackedFormat format> inline constexpr float kCells = format == PackedFormat::nf4 ? 16 : 4;
+template <PackedFormat format> inline constexpr float kFirst = format == PackedFormat::nf4 ? -1 : -0.125f;
+template <PackedFormat format> uint32_t cell_of(int i) {
+  const double low = i / double(kCells<format>) + kFirst<format>, high = (i + 1) / double(kCells<format>) + kFirst<format>;
+  int below = 0;
+  while (below < kCuts<format> && cut_of<format>(below).at < low) ++below;
+  const float cut = below < kCuts<format> && cut_of<format>(below).at < high ? float(cut_of<format>(below).at) : float(kInf);  // or NaN, with a code
+  return (__builtin_bit_cast(uint32_t, cut) & ~15u) | uint32_t(below);
+}
 BARACUDA_HD int code_of(PackedFormat format, double x, double s) {
   const double zero = __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, x) & uint64_t(1) << 63);
   return code_of(format, s > 0 ? x / s : x == x ? zero : x);
@@ -74,6 +85,11 @@ template <class S> struct BlockScale {
 BARACUDA_HD float at_most_float(double v) { return float(v < 3.4028234663852886e38 ? v : 3.4028234663852886e38); }
 BARACUDA_HD BlockScale<float> float_scale(PackedFormat format, double most) {
   const float s = at_most_float(format == PackedFormat::nf4 ? most : most / 7);
+  return {s, double(s)};
+}
+// Of a float the quotient is as well made in f32: rounded twice it is the same.
+BARACUDA_HD BlockScale<float> float_scale(PackedFormat format, float most) {
+  const float s = format == PackedFormat::nf4 ? most : most / 7;
   return {s, double(s)};
 }
 BARACUDA_HD BlockScale<f8_e4m3fn> e4m3_scale(double most, double global) {
