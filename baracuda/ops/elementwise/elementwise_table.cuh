@@ -90,7 +90,7 @@ template <class Op, class T> requires(kSignless<Op> && !std::is_same_v<T, bool>)
 template <class Op> inline constexpr bool kSummedOften = false;
 template <> inline constexpr bool kSummedOften<elementwise::Binary<BinaryKind::add>> = true;
 template <> inline constexpr bool kSummedOften<elementwise::Binary<BinaryKind::mul>> = true;
-// long_: the formula has many operations.
+// long_: the formula has many operations. The kinds with brief halves are those that matter: their code in f32 stands once for each lane.
 template <class Op, bool long_ = false> constexpr ElementwiseCudaEntry entry() {
   using namespace elementwise;
   constexpr bool roll = long_ && !Op::predicate && !(requires { requires Op::piecewise; });
@@ -104,7 +104,7 @@ template <class Op, bool long_ = false> constexpr ElementwiseCudaEntry entry() {
   };
   if constexpr (requires(f16 x) { Op::next(x, x); }) fill(Floating{}, []<class T>(TypeList<T>) { return map_launch<Next<Op, T>, T, T, device_map::Moved<T>>(); });
   else if constexpr (kBriefHalves<Op>)
-    fill(Floating{}, []<class T>(TypeList<T>) { return map_launch<Built<Forward<Op>, roll && !kIsHalf<T>>, T, T, device_map::Short<T>>(); });
+    fill(Floating{}, []<class T>(TypeList<T>) { return map_launch<Built<Forward<Op>, roll && sizeof(T) == 8>, T, T, device_map::Short<T>>(); });
   else if constexpr ((Op::types & kFloats) != 0)
     fill(Floating{}, []<class T>(TypeList<T>) { return map_launch<F, T, std::conditional_t<Op::predicate, bool, T>, Pack<Acc<T>, 1>>(); });
   if constexpr ((Op::types & kIntegers) != 0) fill(Integers{}, integers);
@@ -112,7 +112,7 @@ template <class Op, bool long_ = false> constexpr ElementwiseCudaEntry entry() {
   if constexpr (kDifferentiable<Op, Pack<float, 1>>) {
     using B = Built<Backward<Op>, roll, kSummedOften<Op>>;
     auto gradients = [&]<class... T>(TypeList<T...>) {
-      if constexpr (kBriefHalves<Op>) ((e.backward[kDTypeOf<T>] = map_launch<Built<Backward<Op>, roll && !kIsHalf<T>>, T, T, device_map::Short<T>>()), ...);
+      if constexpr (kBriefHalves<Op>) ((e.backward[kDTypeOf<T>] = map_launch<Built<Backward<Op>, roll && sizeof(T) == 8>, T, T, device_map::Short<T>>()), ...);
       else ((e.backward[kDTypeOf<T>] = map_launch<B, T, T, Pack<Acc<T>, 1>>()), ...);
       if constexpr (Op::inputs > 1) ((e.sum[kDTypeOf<T>] = sum_launch<B, T, T, Pack<Acc<T>, 1>>()), ...);
     };
