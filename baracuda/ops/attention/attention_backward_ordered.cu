@@ -1,8 +1,8 @@
-// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims up to 128.
+// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims up to 64.
 //   keys kernel   two warpgroups own 64 keys each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with the weights in registers; ds (kGeneral: from
 //                 p times the softcap's derivative, which waits in shared memory) by way of shared memory to a third one, which makes the halves of dq = ds k.
-//                 A fourth has tiles brought and dq added by the copy engine. kStays (bf16 up to 64 columns, plain scores, short sequences): thread blocks stay
-//                 and take blocks of keys one after the other, the next one's k, v and tiles under the last products and the writing of this one
+//                 A fourth has tiles brought and dq added by the copy engine. kStays (bf16, plain scores, short sequences): thread blocks stay and take
+//                 blocks of keys one after the other, the next one's k, v and tiles under the last products and the writing of this one
 #include "baracuda/ops/attention/attention_ordered.cuh"
 
 namespace baracuda {
@@ -10,23 +10,24 @@ inline namespace BARACUDA_ISA {
 namespace {
 using namespace attention;
 
-template <int kWidth, bool kGeneral, bool kStaying> struct Config {
+constexpr int kWidth = 64;
+template <bool kGeneral, bool kStaying> struct Config {
   static constexpr int kRows = sdpa_ordered_keys(kWidth), kWorkers = 256, kThreads = 512, kTile = kQueryTile<kWidth>;  // keys of a block, queries of a tile
   static constexpr bool kStays = kStaying;  // thread blocks stay: there is room for the next block's k and v
   static constexpr int kHeld = kStays ? 2 : 1;
   static constexpr size_t kBytes = size_t(2 * kHeld * kRows + 4 * kTile) * kWidth * 2 + (kGeneral ? 2 : 1) * kRows * kTile * 2 + 2 * kPartBytes + 2 * kTile * 8 + 1024;
 };
 
-template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __launch_bounds__(Config<kWidth, kGeneral, kStays>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
+template <class T, bool kGeneral, bool kStays> __global__ void __launch_bounds__(Config<kGeneral, kStays>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  using C = Config<kWidth, kGeneral, kStays>;
+  using C = Config<kGeneral, kStays>;
   constexpr int kTile = C::kTile, kSums = kTile / 8;
   constexpr uint32_t kTileBytes = kTile * kWidth * 2, kRowsBytes = C::kRows * kWidth * 2, kSlopeBytes = C::kRows * kTile * 2;
   const SdpaCuda& p = work.p;
   extern __shared__ char memory[];
   __shared__ Place places[C::kHeld];
   __shared__ uint64_t barriers[20];
-  __shared__ bool bad_keys[C::kWorkers / 32], bad_key[C::kRows];  // whether any is, for each warp; each key
+  __shared__ bool bad_key[C::kRows];
   __shared__ int2 seen_by[C::kRows];  // queries
   __shared__ int largest[3];  // f16: a sum of |dy|, a |delta|, a |v|
   const uint32_t kv0 = (shared_address(memory) + 1023) / 1024 * 1024, q0 = kv0 + 2 * C::kHeld * kRowsBytes, dy0 = q0 + 2 * kTileBytes, ds0 = dy0 + 2 * kTileBytes,
@@ -79,34 +80,12 @@ template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __lau
           barrier_arrive(k_full + 8 * held);
           continue;
         }
-        const int batch = p.cu_q ? 0 : int(place.s.b), k_row = int(place.s.k_start) + place.key0;
-        barrier_expect(k_full + 8 * held, 2 * kRowsBytes);
-#pragma unroll
-        for (int c = 0; c < kWidth / 64; ++c) {
-          load_box(k0 + c * C::kRows * 128, work.k, k_full + 8 * held, 64 * c, k_row, int(place.kv_head), batch);
-          load_box(v0 + c * C::kRows * 128, work.v, k_full + 8 * held, 64 * c, k_row, int(place.kv_head), batch);
-        }
-        const int head0 = place.head0;
-        int head = head0, tile = place.last;
-#pragma unroll 1
-        for (int u = done; u < done + place.all; ++u) {
-          const int i = u % 2, row = int(place.s.q_start) + tile * kTile;
-          const uint32_t parity = uint32_t(u / 2 + 1) % 2;
-          barrier_wait(q_free + 8 * i, parity);
-          barrier_expect(q_full + 8 * i, kTileBytes + 2 * kTile * 4);
-#pragma unroll
-          for (int c = 0; c < kWidth / 64; ++c) load_box(q0 + i * kTileBytes + c * kTile * 128, work.q, q_full + 8 * i, 64 * c, row, head, batch);
-          load_bytes(sums0 + i * 2 * kTile * 4, p.sums + (head * p.tiles + place.first + tile) * 2 * kTile, 2 * kTile * 4, q_full + 8 * i);
-          barrier_wait(dy_free + 8 * i, parity);
-          barrier_expect(dy_full + 8 * i, kTileBytes);
-#pragma unroll
-          for (int c = 0; c < kWidth / 64; ++c) load_box(dy0 + i * kTileBytes + c * kTile * 128, work.dy, dy_full + 8 * i, 64 * c, row, head, batch);
-          if (++head == head0 + place.heads) head = head0, --tile;
-        }
+        bring_keys<C::kRows, kWidth>(work, place, k0, v0, k_full + 8 * held);
+        bring_tiles<kTile, kWidth, 2, 2>(work, place, q0, sums0, q_full, q_free, dy0, dy_full, dy_free, done);
       } else {
         if constexpr (kStays) barrier_wait(place_full + 8 * held, turn % 2);
         if (place.all < 0) return;
-        add_in_turn<2, 2, C::kRows, kTile, false>(p, place, warp - 1, dq0, dq_full, dq_free, done);
+        add_in_turn<2, 2, C::kRows, kTile, 64, false>(p, place, warp - 1, dq0, dq_full, dq_free, done);
       }
       if constexpr (kStays) {
         done += place.all;
@@ -132,8 +111,7 @@ template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __lau
         const float inverse = kIsF16<T> ? power_of_two(-slope_power(largest)) : 1;
 #pragma unroll 1
         for (int c = 0; c < 2; ++c) {
-          const uint32_t further_part = uint32_t(c) * C::kRows * 128;
-          const uint64_t left = operand(anew(ds0) + (kTile == 64 ? 0 : further_part)), right = operand(k0 + (kTile == 64 ? further_part : 0));
+          const uint64_t left = operand(anew(ds0) + uint32_t(c) * C::kRows * 128), right = operand(k0);
           pin(dq);
           begin_products();
 #pragma unroll
@@ -174,30 +152,11 @@ template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __lau
       }
       float dk[1][kWidth / 8][4] = {}, dv[1][kWidth / 8][4] = {}, x[1][kSums][4];
       uint32_t weights[kSums][2], slopes[kSums][2], seen[2];
+      bool bad = false;
       if (place.all > 0) {
         barrier_wait(k_full + 8 * held, turn % 2);
-        const bool bad = named_any(2, C::kWorkers, Keys::template any_nonfinite<C::kRows>(k0));
-        bad_keys[warp] = bad;
-        if (bad) {  // zeros in their place for dq; scores of such keys are NaN
-          for (int i = int(threadIdx.x); i < C::kRows * kWidth / 8; i += C::kWorkers) {
-            const uint4 w = load_shared(Keys::at(k0, i / (kWidth / 8), i % (kWidth / 8)));
-            if (nonfinite<T>(w.x) | nonfinite<T>(w.y) | nonfinite<T>(w.z) | nonfinite<T>(w.w)) bad_key[i / (kWidth / 8)] = true;
-          }
-          named_wait(2, C::kWorkers);
-          Keys::template clean<C::kRows>(k0);
-          publish();
-          named_wait(2, C::kWorkers);
-        }
-        if constexpr (kIsF16<T>) {
-          uint32_t most = 0;
-          for (int i = int(threadIdx.x); i < C::kRows * kWidth / 8; i += C::kWorkers) {
-            if (i / 8 % C::kRows >= place.n) continue;
-            const uint4 w = load_shared(v0 + 16 * i);
-            most = larger_pair(larger_pair(larger_pair(larger_pair(most, w.x), w.y), w.z), w.w);
-          }
-          atomicMax(&largest[2], __float_as_int(fmaxf(low_half<T>(most), high_half<T>(most))));
-          named_wait(2, C::kWorkers);
-        }
+        bad = clean_keys<T, kWidth, C::kRows>(k0, bad_key);
+        if constexpr (kIsF16<T>) find_largest_value<kWidth, C::kRows>(v0, place.n, largest);
       }
       const auto begin_dots = [&](float (&sum)[kSums][4], uint32_t rows, uint32_t tile) {
         const uint64_t a = operand(anew(rows + mine)), b = operand(tile);
@@ -228,7 +187,7 @@ template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __lau
         const bool masked = query < place.all_from || query + kTile > place.all_to, odd = masked && any_odd<kTile>(sums);
         wait_products<0>();
         pin(x[0]);
-        if (bad_keys[warp]) {
+        if (bad) {
 #pragma unroll
           for (int j = 0; j < kSums; ++j)
 #pragma unroll
@@ -310,20 +269,14 @@ template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __lau
 #endif
 }
 
-template <class T, int kWidth, bool kGeneral, bool kStays = false> int launch_keys(const SdpaCuda& p, void* stream) {
-  return launch_ordered<T, kWidth, Config<kWidth, kGeneral, kStays>>(p, keys_kernel<T, kWidth, kGeneral, kStays>, stream);
-}
-template <class T, int kWidth> int launch_scores(const SdpaCuda& p, void* stream) {
-  if constexpr (!kIsF16<T>) {
-    if (general(p)) return launch_keys<T, kWidth, true>(p, stream);
-    if constexpr (kWidth == 64)
-      if (p.k_len <= 4096) return launch_keys<T, kWidth, false, true>(p, stream);  // of long sequences, blocks that stay were 4 % slower
-  }
-  return launch_keys<T, kWidth, false>(p, stream);
+template <class T, bool kGeneral, bool kStays = false> int launch_keys(const SdpaCuda& p, void* stream) {
+  return launch_ordered<T, kWidth, Config<kGeneral, kStays>>(p, keys_kernel<T, kGeneral, kStays>, stream);
 }
 template <class T> int backward(const SdpaCuda& p, void* stream) {
-  if (sdpa_ordered_width(p.head_dim, p.head_dim_v) == 64) return launch_scores<T, 64>(p, stream);
-  return launch_scores<T, 128>(p, stream);
+  if (general(p)) return launch_keys<T, true>(p, stream);
+  if constexpr (!kIsF16<T>)
+    if (p.k_len <= 4096) return launch_keys<T, false, true>(p, stream);  // of long sequences, blocks that stay were 4 % slower
+  return launch_keys<T, false>(p, stream);
 }
 
 }  // namespace

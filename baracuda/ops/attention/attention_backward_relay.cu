@@ -65,31 +65,10 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
     give_registers<24>();
     if (lane == 0 && place.all > 0) {
       if (warp == 0) {
-        const int batch = p.cu_q ? 0 : int(place.s.b), k_row = int(place.s.k_start) + place.key0;
-        barrier_expect(k_full, 2 * kRowsBytes);
-#pragma unroll 1
-        for (int c = 0; c < kWidth / 64; ++c) {
-          load_box(k0 + c * C::kRows * 128, work.k, k_full, 64 * c, k_row, int(place.kv_head), batch);
-          load_box(v0 + c * C::kRows * 128, work.v, k_full, 64 * c, k_row, int(place.kv_head), batch);
-        }
-        const int head0 = place.head0;
-        int head = head0, tile = place.last;
-#pragma unroll 1
-        for (int u = 0; u < place.all; ++u) {
-          const int i = u % 2, j = u % C::kTiles, row = int(place.s.q_start) + tile * kTile;
-          barrier_wait(q_free + 8 * i, uint32_t(u / 2 + 1) % 2);
-          barrier_expect(q_full + 8 * i, kTileBytes + 2 * kTile * 4);
-#pragma unroll
-          for (int c = 0; c < kWidth / 64; ++c) load_box(q0 + i * kTileBytes + c * kTile * 128, work.q, q_full + 8 * i, 64 * c, row, head, batch);
-          load_bytes(sums0 + i * 2 * kTile * 4, p.sums + (head * p.tiles + place.first + tile) * 2 * kTile, 2 * kTile * 4, q_full + 8 * i);
-          barrier_wait(dy_free + 8 * j, uint32_t(u / C::kTiles + 1) % 2);
-          barrier_expect(dy_full + 8 * j, kTileBytes);
-#pragma unroll
-          for (int c = 0; c < kWidth / 64; ++c) load_box(dy0 + j * kTileBytes + c * kTile * 128, work.dy, dy_full + 8 * j, 64 * c, row, head, batch);
-          if (++head == head0 + place.heads) head = head0, --tile;
-        }
+        bring_keys<C::kRows, kWidth>(work, place, k0, v0, k_full);
+        bring_tiles<kTile, kWidth, 2, C::kTiles>(work, place, q0, sums0, q_full, q_free, dy0, dy_full, dy_free);
       } else if (warp <= kSlots) {
-        add_in_turn<kParts<kWidth>, kSlots, C::kRows, kTile, true>(p, place, warp - 1, dq0, dq_full, dq_free);
+        add_in_turn<kParts<kWidth>, kSlots, C::kRows, kTile, 64, true>(p, place, warp - 1, dq0, dq_full, dq_free);
       }
     }
   } else if (role == 2) {
@@ -146,14 +125,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
         named_wait(1, 256);
       }
       if constexpr (kIsF16<T>) {
-        uint32_t most = 0;
-        for (int i = int(threadIdx.x); i < C::kRows * kWidth / 8; i += 256) {
-          if (i / 8 % C::kRows >= place.n) continue;
-          const uint4 w = load_shared(v0 + 16 * i);
-          most = larger_pair(larger_pair(larger_pair(larger_pair(most, w.x), w.y), w.z), w.w);
-        }
-        atomicMax(&largest[2], __float_as_int(fmaxf(low_half<T>(most), high_half<T>(most))));
-        named_wait(1, 256);
+        find_largest_value<kWidth, C::kRows>(v0, place.n, largest);
       }
     }
 #pragma unroll
@@ -359,10 +331,8 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
 }
 
 template <class T> int backward(const SdpaCuda& p, void* stream) {
-  if (sdpa_ordered_width(p.head_dim, p.head_dim_v) <= 192) return launch_ordered<T, 192, Config<192>>(p, keys_kernel<T, 192, false>, stream);
-  if constexpr (!kIsF16<T>)
-    if (general(p)) return launch_ordered<T, 256, Config<256>>(p, keys_kernel<T, 256, true>, stream);
-  return launch_ordered<T, 256, Config<256>>(p, keys_kernel<T, 256, false>, stream);
+  if (sdpa_ordered_width(p.head_dim, p.head_dim_v) == 192) return launch_ordered<T, 192, Config<192>>(p, general(p) ? keys_kernel<T, 192, true> : keys_kernel<T, 192, false>, stream);
+  return launch_ordered<T, 256, Config<256>>(p, general(p) ? keys_kernel<T, 256, true> : keys_kernel<T, 256, false>, stream);
 }
 
 }  // namespace

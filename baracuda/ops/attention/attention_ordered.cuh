@@ -59,11 +59,11 @@ template <class T, int kWidth> __global__ void __launch_bounds__(256) sums_kerne
     __syncthreads();
   }
   const int c = int(threadIdx.x) % kLanes, left = int(p.head_dim_v) - 8 * c;
+  const T *const dy0 = row_at<const T>(p.dy, s, head, s.q_start + row0) + 8 * c, *const y0 = row_at<const T>(p.y, s, head, s.q_start + row0) + 8 * c;
 #pragma unroll 2
   for (int r = int(threadIdx.x) / kLanes; r < kTile; r += kStep) {
     const bool there = row0 + r < s.q_len;
-    const int64_t row = s.q_start + row0 + (there ? r : 0);
-    const T *dy = row_at<const T>(p.dy, s, head, row) + 8 * c, *y = row_at<const T>(p.y, s, head, row) + 8 * c;
+    const T *dy = dy0 + (there ? r : 0) * p.dy.row, *y = y0 + (there ? r : 0) * p.y.row;
     V sum = V(0), size = V(0);
     if (left >= 8) {
       const uint4 a = *reinterpret_cast<const uint4*>(dy), b = *reinterpret_cast<const uint4*>(y);
@@ -85,7 +85,7 @@ template <class T, int kWidth> __global__ void __launch_bounds__(256) sums_kerne
       if (kIsF16<T>) size = size + V::of(__shfl_xor_sync(kAllLanes, size.v, w));
     }
     if (c != 0) continue;
-    const float lse = there ? *row_at<const float>(p.lse, s, head, row) : float(-kInf);
+    const float lse = there ? *row_at<const float>(p.lse, s, head, s.q_start + row0 + r) : float(-kInf);
     // No key: exp(-inf), and y is 0, whatever the caller's y holds.
     const float delta = lse == float(-kInf) ? 0 : sum.v;
     sums[r] = lse == float(-kInf) ? float(kInf) : lse * float(kExpUnit<V>) - float(kWeightPower<T>);
@@ -125,7 +125,7 @@ using namespace hopper;
 // keys first, which a causal mask makes longer. A thread block that stays takes one ahead: it comes to it, as those of lower numbers come to an end.
 template <int kParts, int kRows, int kTile> __device__ __forceinline__ void take_place(const Work& work, Place& place) {
   const SdpaCuda& p = work.p;
-  const uint32_t item = uint32_t(atomicAdd(&p.turns[kParts * p.heads * p.tiles], 1)), heads = uint32_t(p.kv_heads * p.shares), from = item / (work.section * work.parts) * work.section;
+  const uint32_t item = uint32_t(atomicAdd(&p.turns[kParts * p.heads * p.tiles], 1)), shares = uint32_t(p.shares), heads = uint32_t(p.kv_heads) * shares, from = item / (work.section * work.parts) * work.section;
   if (item >= work.blocks) {
     place.n = 0, place.all = -1;
     return;
@@ -134,8 +134,8 @@ template <int kParts, int kRows, int kTile> __device__ __forceinline__ void take
   Place at;
   at.s = sequence_of(p, head / heads);
   at.mask = mask_of(p, at.s);
-  at.kv_head = head % heads / p.shares, at.share = int(head % p.shares);
-  at.heads = int(p.group / p.shares), at.head0 = int(at.kv_head * p.group) + at.share * at.heads;
+  at.kv_head = head % heads / shares, at.share = int(head % shares);
+  at.heads = int(uint32_t(p.group) / shares), at.head0 = int(at.kv_head * p.group) + at.share * at.heads;
   at.key0 = int(in_section / width) * kRows, at.n = int(least(kRows, at.s.k_len - at.key0));
   at.first = first_tile(p, at.s, kTile);
   int begin = 0, end = 0;
@@ -170,11 +170,69 @@ __device__ __forceinline__ int slope_power(const int (&largest)[3]) {
   return power > 100 ? 100 : power < -100 ? -100 : power;
 }
 
-// One thread adds the block's parts `part`, part + kSlots, ... of each tile, in turn, which pass through its slot of shared memory; `done` did before. kLate: it gives
-// a turn on when it comes back for the next one, where waiting for the additions would take it too long.
+// One thread has the block's keys and values brought; the tiles of q with their sums, and of dy, into rings of kQueries and kGradients.
+template <int kRows, int kColumns> __device__ __forceinline__ void bring_keys(const Work& work, const Place& place, uint32_t k, uint32_t v, uint32_t full) {
+  const int batch = work.p.cu_q ? 0 : int(place.s.b), row = int(place.s.k_start) + place.key0;
+  barrier_expect(full, 2 * kRows * kColumns * 2);
+#pragma unroll 1
+  for (int c = 0; c < kColumns / 64; ++c) {
+    load_box(k + c * kRows * 128, work.k, full, 64 * c, row, int(place.kv_head), batch);
+    load_box(v + c * kRows * 128, work.v, full, 64 * c, row, int(place.kv_head), batch);
+  }
+}
+template <int kTile, int kColumns, int kQueries, int kGradients>
+__device__ __forceinline__ void bring_tiles(const Work& work, const Place& place, uint32_t q, uint32_t sums, uint32_t q_full, uint32_t q_free, uint32_t dy, uint32_t dy_full, uint32_t dy_free,
+                                            int done = 0) {
+  constexpr uint32_t kBytes = kTile * kColumns * 2;
+  const SdpaCuda& p = work.p;
+  const int batch = p.cu_q ? 0 : int(place.s.b), head0 = place.head0;
+  int head = head0, tile = place.last;
+#pragma unroll 1
+  for (int u = done; u < done + place.all; ++u) {
+    const int i = u % kQueries, j = u % kGradients, row = int(place.s.q_start) + tile * kTile;
+    barrier_wait(q_free + 8 * i, uint32_t(u / kQueries + 1) % 2);
+    barrier_expect(q_full + 8 * i, kBytes + 2 * kTile * 4);
+#pragma unroll
+    for (int c = 0; c < kColumns / 64; ++c) load_box(q + i * kBytes + c * kTile * 128, work.q, q_full + 8 * i, 64 * c, row, head, batch);
+    load_bytes(sums + i * 2 * kTile * 4, p.sums + (head * p.tiles + place.first + tile) * 2 * kTile, 2 * kTile * 4, q_full + 8 * i);
+    barrier_wait(dy_free + 8 * j, uint32_t(u / kGradients + 1) % 2);
+    barrier_expect(dy_full + 8 * j, kBytes);
+#pragma unroll
+    for (int c = 0; c < kColumns / 64; ++c) load_box(dy + j * kBytes + c * kTile * 128, work.dy, dy_full + 8 * j, 64 * c, row, head, batch);
+    if (++head == head0 + place.heads) head = head0, --tile;
+  }
+}
+// 256 threads: zeros in the place of keys with what is not finite, for dq; their scores are NaN. True: there are.
+template <class T, int kColumns, int kRows> __device__ __forceinline__ bool clean_keys(uint32_t k, bool (&bad_key)[kRows]) {
+  using Keys = MmaTile<T, kColumns, 256, kRows>;
+  if (!named_any(2, 256, Keys::template any_nonfinite<kRows>(k))) return false;
+  for (int i = int(threadIdx.x); i < kRows * kColumns / 8; i += 256) {
+    const uint4 w = load_shared(Keys::at(k, i / (kColumns / 8), i % (kColumns / 8)));
+    if (nonfinite<T>(w.x) | nonfinite<T>(w.y) | nonfinite<T>(w.z) | nonfinite<T>(w.w)) bad_key[i / (kColumns / 8)] = true;
+  }
+  named_wait(2, 256);
+  Keys::template clean<kRows>(k);
+  publish();
+  named_wait(2, 256);
+  return true;
+}
+// 256 threads, f16: the largest |v| of the first n keys.
+template <int kColumns, int kRows> __device__ __forceinline__ void find_largest_value(uint32_t v, int n, int (&largest)[3]) {
+  uint32_t most = 0;
+  for (int i = int(threadIdx.x); i < kRows * kColumns / 8; i += 256) {
+    if (i / 8 % kRows >= n) continue;
+    const uint4 w = load_shared(v + 16 * i);
+    most = larger_pair(larger_pair(larger_pair(larger_pair(most, w.x), w.y), w.z), w.w);
+  }
+  atomicMax(&largest[2], __float_as_int(fmaxf(low_half<f16>(most), high_half<f16>(most))));
+  named_wait(2, 256);
+}
+
+// One thread adds the block's parts `part`, part + kSlots, ... of each tile, in turn, which pass through its slot of shared memory; `done` did before. Of the last part kLast of 64 columns
+// count. kLate: it gives a turn on when it comes back for the next one, where waiting for the additions would take it too long.
 // Order between blocks: the engine's additions are made in the L2 cache; wait_stores() says that they are done, the release of the turn comes behind it, and
 // the acquire of it, with a fence between it and the engine's next accesses, before the next block's.
-template <int kParts, int kSlots, int kRows, int kTile, bool kLate>
+template <int kParts, int kSlots, int kRows, int kTile, int kLast, bool kLate>
 __device__ __forceinline__ void add_in_turn(const SdpaCuda& p, const Place& place, int part, uint32_t slots, uint32_t full, uint32_t free, int done = 0) {
   const int head0 = place.head0, block = place.key0 / kRows;
   int head = head0, tile = place.last;
@@ -189,6 +247,7 @@ __device__ __forceinline__ void add_in_turn(const SdpaCuda& p, const Place& plac
       const int n = (u * kParts + c) / kSlots + done;
       int* const turn = p.turns + kParts * at + c;
       float* const to = p.dq_sums + (kParts * at + c) * kPart;
+      const int bytes = c == kParts - 1 ? kLast * kPartBytes / 64 : kPartBytes;
       barrier_wait(full + 8 * part, uint32_t(n) % 2);
       if constexpr (kLate) {
         if (due) wait_stores(), store_release(due, due_rank);
@@ -196,8 +255,8 @@ __device__ __forceinline__ void add_in_turn(const SdpaCuda& p, const Place& plac
       }
       while (!place.falls && load_acquire(turn) != rank) {}
       fence_engine();
-      if (rank == 0) store_bytes(to, slots + part * kPartBytes, kPartBytes);
-      else add_floats(to, slots + part * kPartBytes, kPartBytes);
+      if (rank == 0) store_bytes(to, slots + part * kPartBytes, bytes);
+      else add_floats(to, slots + part * kPartBytes, bytes);
       commit_stores();
       wait_stores_read();
       barrier_arrive(free + 8 * part);
@@ -212,10 +271,10 @@ __device__ __forceinline__ void add_in_turn(const SdpaCuda& p, const Place& plac
   }
   if constexpr (kLate) wait_stores(), store_release(due, due_rank);
 }
-// A thread's eight groups of sums of a part to its slot, in the order of the fragments.
-template <class T> __device__ __forceinline__ void put_part(const float (&dq)[8][4], float factor, uint32_t slot) {
+// A thread's groups of sums of a part to its slot, in the order of the fragments.
+template <class T, int kSums> __device__ __forceinline__ void put_part(const float (&dq)[kSums][4], float factor, uint32_t slot) {
 #pragma unroll
-  for (int j = 0; j < 8; ++j) {
+  for (int j = 0; j < kSums; ++j) {
     uint4 word;
     if constexpr (kIsF16<T>)
       word = {__float_as_uint(dq[j][0] * factor), __float_as_uint(dq[j][1] * factor), __float_as_uint(dq[j][2] * factor), __float_as_uint(dq[j][3] * factor)};
@@ -249,6 +308,10 @@ __device__ __forceinline__ float2 load_shared_pair(uint32_t at) {
 __device__ __forceinline__ void store_shared_words(uint32_t to, uint32_t a, uint32_t b) { asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(to), "r"(a), "r"(b) : "memory"); }
 __device__ __forceinline__ void load_shared_words(uint32_t at, uint32_t& a, uint32_t& b) {
   asm volatile("ld.shared.v2.b32 {%0,%1}, [%2];" : "=r"(a), "=r"(b) : "r"(at) : "memory");
+}
+// Four fragments of 8 rows by 8 to the rows of 16 bytes that lanes name, 8 lanes each fragment's.
+__device__ __forceinline__ void store_fragments(uint32_t row, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(row), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
 // p from the sums of a product, ds from p and the sums of the other one. f16: p is kept times 2^15, ds times `factor` times 2^15.
 template <int kSums> __device__ __forceinline__ void to_weights(float (&x)[kSums][4], uint32_t lse, float unit) {
@@ -327,7 +390,7 @@ template <class Rows, class T, int kWidth> __device__ __forceinline__ void write
   for (int i = 0; i < 2; ++i) {
     const int r = first + 8 * i + g;
     if (r >= place.n) continue;
-    float* const to = shared_sums<kWidth>(p, place.share, of_dv, place.s, place.kv_head, place.key0 + r) + 2 * t;
+    float* const to = shared_sums<8 * Rows::kChunks>(p, place.share, of_dv, place.s, place.kv_head, place.key0 + r) + 2 * t;
 #pragma unroll
     for (int j = 0; j < kWidth / 8; ++j) *reinterpret_cast<float2*>(to + 8 * j) = {sum[0][j][2 * i] * factor, sum[0][j][2 * i + 1] * factor};
   }
@@ -376,12 +439,12 @@ template <class T, int kWidth> __global__ void __launch_bounds__(256) dq_kernel(
 #pragma unroll
   for (int c = 0; c < kParts<kWidth>; ++c) {
     float4 part[4] = {};
-    if (p.turns[kParts<kWidth> * tile + c] != 0) {
+    const int column = j * 8 + (kTile == 64 ? c * 64 : 0), left = int(p.head_dim) - column;
+    if (left > 0 && p.turns[kParts<kWidth> * tile + c] != 0) {
       const float4* const from = reinterpret_cast<const float4*>(p.dq_sums + (kParts<kWidth> * tile + c) * kPart) + j * 128 + warp * 32 + g * 4;
 #pragma unroll
       for (int t = 0; t < 4; ++t) part[t] = from[t];
     }
-    const int column = j * 8 + (kTile == 64 ? c * 64 : 0), left = int(p.head_dim) - column;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int64_t r = row0 + (kTile == 64 ? 0 : c * 64) + warp * 16 + g + 8 * i;
@@ -402,10 +465,11 @@ template <class T, int kWidth, class C> int launch_ordered(const SdpaCuda& p, vo
   const auto map = [&](CUtensorMap& m, const SdpaTensor& t, int64_t heads, int64_t rows, int64_t width, int box) {
     return hopper::make_map(m, kIsF16<T>, t.p, {batch, heads, rows, width}, {t.batch, t.head, t.row, 1}, box);
   };
-  const int64_t cached = (p.right < 0 ? 32 : kWidth == 64 ? 48 : 128) << 20;  // under a causal mask more heads, so that fewer blocks of one wait for each other
+  const int64_t cached = (p.right < 0 ? 32 : kWidth == 64 ? 48 : kWidth == 128 ? 64 : 128) << 20;  // under a causal mask more heads, so that fewer blocks of one wait for each other
   const int64_t one = p.group / p.shares * p.q_len * (2 * (p.head_dim + p.head_dim_v) + 4 * kWidth);
-  const int64_t parts = device::ceil_div(p.k_len, C::kRows), blocks = p.batch * p.kv_heads * p.shares * parts;
-  Work work{p, uint32_t(blocks), uint32_t(parts), uint32_t(most(1, least(p.batch * p.kv_heads * p.shares, cached / one)))};
+  const int64_t parts = device::ceil_div(p.k_len, C::kRows), all_heads = p.batch * p.kv_heads * p.shares, blocks = all_heads * parts;
+  const int64_t sections = device::ceil_div(all_heads, most(1, cached / one));  // of about as many heads each
+  Work work{p, uint32_t(blocks), uint32_t(parts), uint32_t(most(1, device::ceil_div(all_heads, most(1, sections))))};
   if (!map(work.q, p.q, p.heads, rows, p.head_dim, C::kTile) || !map(work.dy, p.dy, p.heads, rows, p.head_dim_v, C::kTile) ||
       !map(work.k, p.k, p.kv_heads, all_keys, p.head_dim, C::kRows) || !map(work.v, p.v, p.kv_heads, all_keys, p.head_dim_v, C::kRows) || !in_chunks(p.y))
     return kSdpaNotOrdered;

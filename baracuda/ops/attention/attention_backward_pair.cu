@@ -1,0 +1,254 @@
+// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims from 65 to 128. Two warpgroups own 64 keys
+// each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with weights in registers, and, of ds of both in shared memory, halves of the columns of
+// dq = ds k. Products queue up, so that the tensor cores always have some: the next tile's scores before the two meet, dq and dk of this one, the next
+// one's dp, under which its p is made, dv, under which its ds is. A third warpgroup has tiles brought and dq added by the copy engine.
+#include "baracuda/ops/attention/attention_ordered.cuh"
+
+namespace baracuda {
+inline namespace BARACUDA_ISA {
+namespace {
+using namespace attention;
+
+template <int kWidth> struct Config {
+  static constexpr bool kStays = false;
+  static constexpr int kWide = sdpa_ordered_width(kWidth, kWidth);  // columns that shared memory holds, the further ones 0
+  static constexpr int kRows = sdpa_ordered_keys(kWidth), kWorkers = 256, kThreads = 384, kTile = kQueryTile<kWidth>;  // keys of a block, queries of a tile
+  static constexpr int kQueries = 3;  // tiles of q that shared memory holds; of dy two
+  static constexpr uint32_t kTileBytes = kTile * kWide * 2, kRowsBytes = kRows * kWide * 2, kSlopeBytes = kRows * kTile * 2;
+  static constexpr size_t kBytes = 2 * kRowsBytes + (kQueries + 2) * kTileBytes + 2 * kSlopeBytes + 2 * kPartBytes + kQueries * kTile * 8 + 1024;
+};
+
+template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(Config<kWidth>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using C = Config<kWidth>;
+  constexpr int kTile = C::kTile, kSums = kTile / 8, kQueries = C::kQueries, kRest = kWidth % 64 == 0 ? 64 : kWidth % 64;  // columns of the second half of dq
+  constexpr uint32_t kTileBytes = C::kTileBytes, kSlopeBytes = C::kSlopeBytes;
+  static_assert(kTile == 64);
+  const SdpaCuda& p = work.p;
+  extern __shared__ char memory[];
+  __shared__ Place place;
+  __shared__ uint64_t barriers[15];
+  __shared__ bool bad_key[C::kRows];
+  __shared__ int2 seen_by[C::kRows];  // queries
+  __shared__ int largest[3];          // f16: a sum of |dy|, a |delta|, a |v|
+  const uint32_t k0 = (shared_address(memory) + 1023) / 1024 * 1024, v0 = k0 + C::kRowsBytes, q0 = v0 + C::kRowsBytes, dy0 = q0 + kQueries * kTileBytes, ds0 = dy0 + 2 * kTileBytes,
+                 dq0 = ds0 + 2 * kSlopeBytes, sums0 = dq0 + 2 * kPartBytes;
+  // Full: it has come; free: whoever reads it is done. q_full stands for the sums too.
+  const uint32_t k_full = shared_address(barriers), q_full = k_full + 8, q_free = q_full + 8 * kQueries, dy_full = q_free + 8 * kQueries, dy_free = dy_full + 16, dq_full = dy_free + 16,
+                 dq_free = dq_full + 16;
+  if (threadIdx.x == 0) {
+    take_place<2, C::kRows, kTile>(work, place);
+    barrier_init(k_full, 1);
+    for (int i = 0; i < kQueries; ++i) barrier_init(q_full + 8 * i, 1), barrier_init(q_free + 8 * i, 8);
+    for (int i = 0; i < 2; ++i) barrier_init(dy_full + 8 * i, 1), barrier_init(dy_free + 8 * i, 8), barrier_init(dq_full + 8 * i, 4), barrier_init(dq_free + 8 * i, 1);
+    barriers_made();
+    if (place.all > 0) bring_keys<C::kRows, C::kWide>(work, place, k0, v0, k_full);
+  }
+  if (int(threadIdx.x) < C::kRows) bad_key[threadIdx.x] = false;
+  if (kIsF16<T> && threadIdx.x < 3) largest[threadIdx.x] = 0;
+  const bool falls = __syncthreads_or(lengths_fall<C::kThreads>(p));
+  if (threadIdx.x == 0) place.falls = falls;
+  if (place.n <= 0) return;
+  if (int(threadIdx.x) < C::kRows) seen_by[threadIdx.x] = queries_seeing(place.mask, place.s, place.key0 + int(threadIdx.x));
+  if constexpr (kIsF16<T>) find_largest<C::kThreads>(p, place, largest);
+  __syncthreads();
+
+  if (int(threadIdx.x) >= C::kWorkers) {
+    give_registers<24>();
+    const int warp = int(threadIdx.x) % 128 / 32;
+    if (threadIdx.x % 32 != 0 || place.all == 0) return;
+    if (warp == 0) bring_tiles<kTile, C::kWide, kQueries, 2>(work, place, q0, sums0, q_full, q_free, dy0, dy_full, dy_free);
+    else if (warp <= 2) add_in_turn<2, 2, C::kRows, kTile, kRest, false>(p, place, warp - 1, dq0, dq_full, dq_free);
+  } else {
+    take_registers<240>();
+    using Keys = MmaTile<T, C::kWide, C::kWorkers, C::kRows>;
+    using Queries = MmaTile<T, C::kWide, C::kWorkers, kTile>;
+    constexpr bool kKept = kWidth < 128 || !kGeneral;  // registers hold ds for dk, which otherwise comes from shared memory
+    const int warp = __shfl_sync(kAllLanes, int(threadIdx.x) / 32, 0), group = warp / 4, lane = int(threadIdx.x) % 32, t = lane % 4, first = warp * 16;
+    const auto row = [](int r) {  // the thread's, of a product
+      const int at = int(anew(threadIdx.x));
+      return at / 32 * 16 + at % 32 / 4 + 8 * r;
+    };
+    const uint32_t my_slopes = ds0 + uint32_t((first + lane % 16) * 128 + ((7 ^ lane / 16 ^ lane % 8) << 4));  // where the lane has the last row of ds stored
+    const uint32_t mine = uint32_t(group) * 64 * 128;                                                         // the warpgroup's rows of k and v
+    float dk[1][kWidth / 8][4] = {}, dv[1][kWidth / 8][4] = {}, x[1][kSums][4], y[1][kSums][4];
+    uint32_t weights[kSums][2], slopes[kSums][2], derived[kGeneral ? kSums : 1][2], seen[2];
+    bool bad = false;
+    if (place.all > 0) {
+      barrier_wait(k_full, 0);
+      bad = clean_keys<T, C::kWide, C::kRows>(k0, bad_key);
+      if constexpr (kIsF16<T>) find_largest_value<C::kWide, C::kRows>(v0, place.n, largest);
+    }
+    const auto begin_dots = [&](float (&sum)[kSums][4], uint32_t rows, uint32_t tile) {
+      const uint64_t a = operand(anew(rows + mine)), b = operand(tile);
+      begin_products();
+#pragma unroll
+      for (int k = 0; k < kWidth / 16; ++k) wgmma<T>(sum, further(a, k / 4 * C::kRows * 128 + k % 4 * 32), further(b, k / 4 * kTile * 128 + k % 4 * 32), k != 0);
+      commit_products();
+    };
+    const auto begin_weighted = [&](float (&sum)[kWidth / 8][4], uint32_t (&w)[kSums][2], uint32_t tile) {
+      const uint64_t b = operand(tile, kTile * 128);
+      pin(w), pin(sum);
+      begin_products();
+#pragma unroll
+      for (int k = 0; k < kTile / 16; ++k) {
+        const uint32_t a[4] = {w[2 * k][0], w[2 * k][1], w[2 * k + 1][0], w[2 * k + 1][1]};
+        wgmma<T>(sum, a, further(b, k * 2048), 1);
+      }
+      commit_products();
+    };
+    const auto begin_scores = [&](int u) {
+      const int i = u % kQueries;
+      barrier_wait(q_full + 8 * i, uint32_t(u / kQueries) % 2);
+      begin_dots(x[0], k0, q0 + uint32_t(i) * kTileBytes);
+    };
+    const auto begin_slopes = [&](int u) {
+      const int i = u % 2;
+      barrier_wait(dy_full + 8 * i, uint32_t(u / 2) % 2);
+      begin_dots(y[0], v0, dy0 + uint32_t(i) * kTileBytes);
+    };
+    const auto begin_dv = [&](int u) { begin_weighted(dv[0], weights, dy0 + anew(uint32_t(u % 2)) * kTileBytes); };
+    const auto begin_dk = [&](int u) {
+      const uint32_t q = q0 + anew(uint32_t(u % kQueries)) * kTileBytes;
+      if constexpr (kKept) return begin_weighted(dk[0], slopes, q);
+      const uint64_t a = operand(anew(ds0 + mine) + uint32_t(u % 2) * kSlopeBytes), b = operand(q, kTile * 128);
+      pin(dk[0]);
+      begin_products();
+#pragma unroll
+      for (int k = 0; k < kTile / 16; ++k) wgmma<T, 0, 1>(dk[0], further(a, k * 32), further(b, k * 2048), 1);
+      commit_products();
+    };
+    // The warpgroup's columns of dq, in registers of dp; past kWidth they are 0.
+    const auto begin_dq = [&](int u) {
+      const uint64_t left = operand(anew(ds0) + uint32_t(u % 2) * kSlopeBytes), right = operand(k0 + uint32_t(group) * C::kRows * 128);
+      begin_products();
+#pragma unroll
+      for (int k = 0; k < C::kRows / 16; ++k) wgmma<T, 1, 1>(y[0], further(left, k * 2048), further(right, k * 2048), k != 0);
+      commit_products();
+    };
+    const float inverse = kIsF16<T> ? power_of_two(-slope_power(largest)) : 1;
+    const auto put_dq = [&](int u) {
+      pin(y[0]);
+      barrier_wait(dq_free + 8 * group, uint32_t(u + 1) % 2);
+      const uint32_t to = dq0 + group * kPartBytes;
+      if (kRest != 64 && group == 1) put_part<T>(reinterpret_cast<const float(&)[kRest / 8][4]>(y[0]), inverse, to);
+      else put_part<T>(y[0], inverse, to);
+      publish();
+      __syncwarp();
+      if (lane == 0) barrier_arrive(dq_full + 8 * group);
+    };
+    int query = place.last * kTile, head = 0;
+    // From the products of a tile, which are under way, to its ds, with its dv; kBehind: so is dk of the tile before.
+    const auto to_slopes = [&]<bool kBehind>(int u) {
+      const int i = u % kQueries, at = u % 2;
+      const uint32_t q = q0 + uint32_t(i) * kTileBytes, dy = dy0 + uint32_t(at) * kTileBytes, sums = sums0 + uint32_t(i) * 2 * kTile * 4;
+      const bool masked = query < place.all_from || query + kTile > place.all_to, odd = masked && any_odd<kTile>(sums);
+      if constexpr (!kBehind) wait_products<1>();
+      pin(x[0]);
+      if (bad) {
+#pragma unroll
+        for (int j = 0; j < kSums; ++j)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) x[0][j][e] = bad_key[row(e / 2)] ? float(kNaN) : x[0][j][e];
+      }
+      if constexpr (kGeneral)
+        to_weights<T>(x[0], sums, scores_of(p, place, place.head0 + head), float(query + 2 * t + int(place.mask.shift) - place.key0 - row(0)),
+                      [&](int j, uint32_t a, uint32_t b) { derived[j][0] = a, derived[j][1] = b; });
+      else to_weights(x[0], sums, work.unit);
+      if (masked) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) keep_seen(x[0], r, queries_seen<kTile>(seen_by[row(r)], query));
+      }
+#pragma unroll
+      for (int j = 0; j < kSums; ++j) weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
+      if constexpr (kBehind) {
+        wait_products<1>();
+        pin(dk[0]);
+        if constexpr (kKept) pin(slopes);
+        if (lane == 0) barrier_arrive(q_free + 8 * ((u + kQueries - 1) % kQueries));
+      }
+      // Weights of 0 must not meet what is not finite, which shows in the sums of its query.
+      if (odd) {
+        wait_products<0>();
+        if (named_any(2, C::kWorkers, Queries::template any_nonfinite<kTile>(q) || Queries::template any_nonfinite<kTile>(dy))) {
+          Queries::template clean<kTile>(q), Queries::template clean<kTile>(dy);
+          publish();
+          named_wait(2, C::kWorkers);
+          const int left = int(place.s.q_len) - query;
+#pragma unroll
+          for (int r = 0; r < 2; ++r) seen[r] = queries_seen<kTile>(seen_by[row(r)], query);
+          add_nonfinite<T, kWidth, 1>(dv, seen, row_at<const T>(p.dy, place.s, place.head0 + head, place.s.q_start + query), p.dy.row, left < kTile ? left : kTile, 0, int(p.head_dim_v));
+        }
+      }
+      begin_dv(u);
+      wait_products<1>();
+      pin(y[0]);
+      const float factor = kIsF16<T> ? power_of_two(slope_power(largest) - kWeightPower<T>) : 1;
+#pragma unroll
+      for (int j = 0; j < kSums; ++j) {
+        const float2 delta = load_shared_pair(sums + 4 * kTile + 8 * (4 * j + t));
+        uint32_t part[2] = {weights[j][0], weights[j][1]};
+        if constexpr (kGeneral) part[0] = derived[j][0], part[1] = derived[j][1];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) y[0][j][e] = slope_of<T>((e % 2 ? high_value<T>(part[e / 2]) : low_value<T>(part[e / 2])).v, y[0][j][e], e % 2 ? delta.y : delta.x, factor);
+      }
+      if (masked) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) keep_seen(y[0], r, queries_seen<kTile>(seen_by[row(r)], query));
+      }
+#pragma unroll
+      for (int j = 0; j < kSums; ++j) slopes[j][0] = pair<T>(y[0][j][0], y[0][j][1]), slopes[j][1] = pair<T>(y[0][j][2], y[0][j][3]);
+#pragma unroll
+      for (int j = 0; j < kSums; j += 2)
+        store_fragments((anew(my_slopes) + uint32_t(at) * kSlopeBytes) ^ uint32_t((7 - j) << 4), slopes[j][0], slopes[j][1], slopes[j + 1][0], slopes[j + 1][1]);
+      publish();
+      if (++head == place.heads) head = 0, query -= kTile;
+      wait_products<0>();
+      pin(dv[0]), pin(weights);
+      if (lane == 0) barrier_arrive(dy_free + 8 * at);
+    };
+    if (place.all > 0) {
+      int u = 0;
+      begin_scores(u);
+      begin_slopes(u);
+      to_slopes.template operator()<false>(u);
+#pragma unroll 1
+      for (; u < place.all - 1; ++u) {
+        pin(x[0]), pin(y[0]), pin(dk[0]), pin(dv[0]);
+        begin_scores(u + 1);
+        named_wait(1, C::kWorkers);  // ds of both is there
+        begin_dq(u);
+        begin_dk(u);
+        wait_products<1>();
+        put_dq(u);
+        begin_slopes(u + 1);
+        to_slopes.template operator()<true>(u + 1);
+      }
+      named_wait(1, C::kWorkers);
+      pin(y[0]);
+      begin_dq(u);
+      begin_dk(u);
+      wait_products<1>();
+      put_dq(u);
+      wait_products<0>();
+      pin(dk[0]);
+      if constexpr (kKept) pin(slopes);
+    }
+    named_wait(1, C::kWorkers);  // v is read no more, nor are q and dy
+    write_keys<Keys, T, kWidth>(work, place, false, dk, kIsF16<T> && place.all > 0 ? power_of_two(-slope_power(largest)) : 1, q0, first);
+    write_keys<Keys, T, kWidth>(work, place, true, dv, kWeightUnit<T>, v0, first);
+  }
+#endif
+}
+
+template <class T, int kWidth> int launch_scores(const SdpaCuda& p, void* stream) {
+  return launch_ordered<T, Config<kWidth>::kWide, Config<kWidth>>(p, general(p) ? keys_kernel<T, kWidth, true> : keys_kernel<T, kWidth, false>, stream);
+}
+template <class T> int backward(const SdpaCuda& p, void* stream) { return most(p.head_dim, p.head_dim_v) <= 96 ? launch_scores<T, 96>(p, stream) : launch_scores<T, 128>(p, stream); }
+
+}  // namespace
+}  // namespace BARACUDA_ISA
+
+extern const SdpaCudaMma sdpa_cuda_backward_pair = {attention::of_halves(backward<f16>, backward<bf16>)};
+
+}  // namespace baracuda
