@@ -35,7 +35,7 @@ template <class A> __device__ __forceinline__ void put_sums(const QuantizeGradie
   if (q.dzero) static_cast<A*>(q.dzero)[at[6]] = A(sum[1]) * factor;
 }
 // kZero: dzero_point is wanted; conversions to f64 are what a sum costs.
-template <class F, class T, bool kWhole, bool kZero> __global__ void __launch_bounds__(kMostThreads, sizeof(T) == 8 ? 2 : 3) gradient_kernel(const __grid_constant__ QuantizeGradients q) {
+template <class F, class T, bool kWhole, bool kZero> __global__ void __launch_bounds__(kMostThreads, sizeof(T) == 4 ? 4 : 2) gradient_kernel(const __grid_constant__ QuantizeGradients q) {
   constexpr int N = kChunk<T>;
   using X = typename F::X;
   __shared__ double shared[2][2 * 64];  // in turn, as the team's sums ask
