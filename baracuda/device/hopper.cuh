@@ -112,9 +112,19 @@ __device__ __forceinline__ bool named_any(int id, int threads, bool mine) {
   return any != 0;
 }
 
+// Blocks of a cluster: all have come here, and see what the others wrote before; what lies at the same address in block `rank`.
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ __forceinline__ float2 load_of_block(uint32_t at, int rank) {
+  float2 v;
+  asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %2, %3; ld.shared::cluster.v2.f32 {%0, %1}, [there]; }" : "=f"(v.x), "=f"(v.y) : "r"(at), "r"(rank) : "memory");
+  return v;
+}
+
 template <int n> __device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n)); }
 template <int n> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n)); }
 
+// The copy engine will read it soon.
+__device__ __forceinline__ void fetch_map(const CUtensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 // A box of the tensor at these coordinates to shared memory; its bytes count at the barrier.
 __device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap& map, uint32_t barrier, int column, int row, int head, int batch) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3,%4,%5,%6}], [%2];"

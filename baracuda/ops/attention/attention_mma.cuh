@@ -45,6 +45,7 @@ __device__ __forceinline__ void store_shared(uint32_t to, uint4 v) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 __device__ __forceinline__ void store_shared(uint32_t to, uint32_t v) { asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(v) : "memory"); }
+__device__ __forceinline__ void store_floats(uint32_t to, float2 v) { asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(to), "f"(v.x), "f"(v.y) : "memory"); }
 __device__ __forceinline__ uint4 load_shared(uint32_t at) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at) : "memory");
@@ -219,8 +220,9 @@ __device__ __forceinline__ void add_nonfinite(float (&sum)[kTiles][kColumns / 8]
     }
   }
 }
-// Rows [first, n) of the warp's sums times factor[line] to memory, by way of the warp's rows of a tile, 16 bytes a lane.
-template <class Tile, class T, int kColumns, int kTiles, class F>
+// Rows [first, n) of the warp's sums times factor[line] to memory, by way of the warp's rows of a tile, 16 bytes a lane. kMended: only where what is there
+// is not finite.
+template <class Tile, class T, int kColumns, int kTiles, bool kMended = false, class F>
 __device__ __forceinline__ void write_rows(const float (&sum)[kTiles][kColumns / 8][4], const float (&factor)[2 * kTiles], uint32_t tile, int first, int n, int chunk, int d,
                                            bool chunks, F address) {
   const int lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
@@ -237,12 +239,12 @@ __device__ __forceinline__ void write_rows(const float (&sum)[kTiles][kColumns /
     if (r >= n || left <= 0) continue;
     const uint4 value = load_shared(Tile::at(tile, r, c));
     uint16_t* const to = reinterpret_cast<uint16_t*>(address(r)) + 8 * (chunk + c);
-    if (chunks && left >= 8) *reinterpret_cast<uint4*>(to) = value;
+    if (chunks && left >= 8 && !kMended) *reinterpret_cast<uint4*>(to) = value;
     else {
       const uint32_t word[4] = {value.x, value.y, value.z, value.w};
 #pragma unroll
       for (int e = 0; e < 8; ++e)
-        if (e < left) to[e] = uint16_t(word[e / 2] >> (e % 2 * 16));
+        if (e < left && (!kMended || nonfinite<T>(to[e]))) to[e] = uint16_t(word[e / 2] >> (e % 2 * 16));
     }
   }
 }

@@ -5,8 +5,8 @@
 // made while the weights of this one are multiplied, and their softmax runs under that product; the warpgroups take turns at issuing products, so that
 // one's softmax runs under the other's. 2 (D + Dv) flops a visible score; floor: the matrix rate, under the power that the card may draw.
 //
-// Where y is not finite and some keys were hidden, the block goes through its work once more and keeps what is not finite out of the products: a
-// weight of 0 must not meet it.
+// Where y is not finite, the block goes through its work once more, takes the largest score first where a weight is infinite, and keeps what is not finite
+// and hidden out of the products: a weight of 0 must not meet it. Numbers that were finite stay.
 #include "baracuda/device/hopper.cuh"
 #include "baracuda/ops/attention/attention_mma.cuh"
 
@@ -29,36 +29,51 @@ struct WgmmaWork {
   SdpaCuda p;
   uint32_t heads, parts, section;  // of all items; blocks of a head's queries; heads whose keys the L2 cache holds together
   bool pairs;
+  uint32_t rounds;                 // of pairs, one for each block of threads
   float unit, factor, inward;      // of the softmax; of scores, where that is not it; of the argument of tanh
   CUtensorMap q, k, v;
   bool y_chunks;
 };
 struct WgmmaPlace {  // rows [row0, row0 + n) of a sequence's queries in a head
   int b, q_start, k_start, k_len, shift, head, row0, n;
-  int tiles, key0, all_from, all_to;  // the first tile begins at key0; tiles [all_from, all_to) are seen by all rows
+  int tiles, last_key, all_from, all_to;  // tiles go down from the one at last_key; [all_from, all_to) are seen by all rows
 };
 // A row as attention_rows.hpp has it.
 template <class T> __device__ __forceinline__ T* row_of(const SdpaTensor& t, const WgmmaPlace& place, int r) { return row_at<T>(t, {place.b, 0, 0, 0, 0}, place.head, place.q_start + place.row0 + r); }
 // Item number k of a block of threads, in sections of heads one after the other: a block of queries, the last of a head first, which a causal mask makes
-// longer; of sequences, whose blocks are of any length, the next that nobody has taken (p.next), which is k itself; else, where they are many, one of a pair, a block of queries and its mirror image: under a causal mask all pairs are as long. n is 0 where there is
-// none, for the mirror image of the middle. False: there are no more.
+// longer; of sequences, whose blocks are of any length, the next that nobody has taken (p.next), which is k itself; else, where they are many, one of a pair, a
+// block of queries and its mirror image: under a causal mask all pairs are as long. n is 0 where there is none, for the mirror image of the middle. The pairs of the
+// last rounds, where not all blocks of threads would have one more, are taken apart: their blocks of queries go by length, to and fro. False: there are no more.
 template <class C> __device__ __forceinline__ bool find_place(WgmmaPlace& place, const WgmmaWork& work, uint32_t k) {
   const SdpaCuda& p = work.p;
-  const uint32_t parts = work.parts, of_head = work.pairs ? (parts + 1) / 2 : parts, index = p.next ? k : (work.pairs ? k / 2 : k) * gridDim.x + blockIdx.x;
+  const uint32_t parts = work.parts, of_head = work.pairs ? (parts + 1) / 2 : parts;
+  const bool apart = work.pairs && k >= 2 * work.rounds;
+  const uint32_t index = p.next ? k : apart ? work.rounds * gridDim.x : (work.pairs ? k / 2 : k) * gridDim.x + blockIdx.x;
   if (index >= work.heads * of_head) return false;
   const uint32_t from = index / (work.section * of_head) * work.section, width = min(work.section, work.heads - from);
-  const uint32_t in_section = index - from * of_head, at = from + in_section % width, i = in_section / width;
-  const bool mirrored = work.pairs && k % 2;
-  const uint32_t part = mirrored ? i : parts - 1 - i;
+  const uint32_t in_section = index - from * of_head, i = in_section / width;
+  uint32_t at = from + in_section % width, part = work.pairs && k % 2 ? i : parts - 1 - i;
+  bool none = work.pairs && k % 2 && i == parts - 1 - i;
+  if (apart) {
+    const uint32_t turn = k - 2 * work.rounds;
+    uint32_t rank = turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x), first = 0;
+    for (part = parts;;) {
+      if (part-- == 0) return false;
+      const uint32_t pair = min(part, parts - 1 - part);  // of the section where the rounds end some heads have had this pair, all of them an earlier one
+      first = pair < i ? from + width : pair == i ? at : from;
+      if (rank < work.heads - first) break;
+      rank -= work.heads - first;
+    }
+    at = first + rank, none = false;
+  }
   const SdpaSequence q = sequence_of(p, at / uint32_t(p.heads));
   const Mask mask = mask_of(p, q);
-  const int row0 = int(part) * C::kRows, n = mirrored && i == parts - 1 - i ? 0 : int(most(0, least(C::kRows, q.q_len - row0)));
+  const int row0 = int(part) * C::kRows, n = none ? 0 : int(most(0, least(C::kRows, q.q_len - row0)));
   const KeyRange top = mask.of(row0), bottom = mask.of(row0 + n - 1);
-  const int key0 = int(top.lo) / C::kKeys * C::kKeys;
+  const int key0 = int(top.lo) / C::kKeys * C::kKeys, tiles = top.lo < bottom.hi ? (int(bottom.hi) - key0 + C::kKeys - 1) / C::kKeys : 0;
   place.b = int(q.b), place.q_start = int(q.q_start), place.k_start = int(q.k_start), place.k_len = int(q.k_len), place.shift = int(mask.shift);
-  place.head = int(at % uint32_t(p.heads)), place.row0 = row0, place.n = n, place.key0 = key0;
-  place.tiles = top.lo < bottom.hi ? (int(bottom.hi) - key0 + C::kKeys - 1) / C::kKeys : 0;
-  place.all_from = (int(bottom.lo) - key0 + C::kKeys - 1) / C::kKeys, place.all_to = (int(top.hi) - key0) / C::kKeys;
+  place.head = int(at % uint32_t(p.heads)), place.row0 = row0, place.n = n, place.tiles = tiles, place.last_key = key0 + (tiles - 1) * C::kKeys;
+  place.all_from = tiles - (int(top.hi) - key0) / C::kKeys, place.all_to = tiles - (int(bottom.lo) - key0 + C::kKeys - 1) / C::kKeys;
   return true;
 }
 
@@ -101,6 +116,77 @@ template <int kSums> __device__ __forceinline__ bool soften(float (&x)[kSums][4]
   return __any_sync(kAllLanes, rescale);
 }
 
+// The same for scores that need no largest one first: m is that of the row's first tile with a key that it sees (all rows of the warp have one: settled),
+// and follows when a tile's weights have outgrown kRoom by it. A weight that is infinite stays so, for the second pass.
+constexpr float kRoom = 0x1p14f;
+template <int kSums> __device__ __forceinline__ bool soften_lazily(float (&x)[kSums][4], float (&m)[2], float (&l)[2], float (&shrink)[2], float unit, bool& settled) {
+  using V = Pack<float, 1>;
+  if (!settled) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      float top = float(-kInf);
+#pragma unroll
+      for (int j = 0; j < kSums; ++j) top = fmaxf(top, fmaxf(x[j][2 * i], x[j][2 * i + 1]));  // NaN does not count
+      top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
+      top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2)) * unit;
+      if (m[i] == float(-kInf)) m[i] = top;
+    }
+    settled = __all_sync(kAllLanes, m[0] != float(-kInf) && m[1] != float(-kInf));
+  }
+  V sum[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float safe = m[i] == float(-kInf) ? 0 : m[i];
+    V a = V(0), b = V(0);
+#pragma unroll
+    for (int j = 0; j < kSums; ++j) {
+      const V u = exp_weight<4>(fma(V::of(x[j][2 * i]), V::of(unit), V::of(-safe))), w = exp_weight<4>(fma(V::of(x[j][2 * i + 1]), V::of(unit), V::of(-safe)));
+      x[j][2 * i] = u.v, x[j][2 * i + 1] = w.v;
+      a = a + u, b = b + w;
+    }
+    sum[i] = a + b;
+  }
+  const bool outgrown = !__all_sync(kAllLanes, sum[0].v <= kRoom && sum[1].v <= kRoom);
+  shrink[0] = shrink[1] = 1;
+  if (outgrown) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      float most_of = sum[i].v;
+      most_of = fmaxf(most_of, __shfl_xor_sync(kAllLanes, most_of, 1));
+      most_of = fmaxf(most_of, __shfl_xor_sync(kAllLanes, most_of, 2));
+      if (!(most_of > kRoom) || most_of == float(kInf)) continue;
+      const float grown = m[i] + fminf(float(int(__float_as_uint(most_of) >> 23) - 127), 126);
+      shrink[i] = exp_weight<4>(V::of(m[i] - grown)).v;
+      m[i] = grown;
+#pragma unroll
+      for (int j = 0; j < kSums; ++j) x[j][2 * i] *= shrink[i], x[j][2 * i + 1] *= shrink[i];
+      sum[i] = sum[i] * V::of(shrink[i]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) l[i] = fma(V::of(l[i]), V::of(shrink[i]), sum[i]).v;
+  return outgrown;
+}
+
+// Of the second pass, before soften_lazily(): where it would find an infinite weight in line i, m becomes the largest score so far. What y shrinks by.
+template <int kSums> __device__ __forceinline__ float catch_up(const float (&x)[kSums][4], int i, float& m, float& l, float unit) {
+  using V = Pack<float, 1>;
+  V a = V(0), b = V(0);
+  float top = float(-kInf);
+#pragma unroll
+  for (int j = 0; j < kSums; ++j) {
+    a = a + exp_weight<4>(fma(V::of(x[j][2 * i]), V::of(unit), V::of(-m))), b = b + exp_weight<4>(fma(V::of(x[j][2 * i + 1]), V::of(unit), V::of(-m)));
+    top = fmaxf(top, fmaxf(x[j][2 * i], x[j][2 * i + 1]));
+  }
+  const uint32_t over = __ballot_sync(kAllLanes, (a + b).v == float(kInf));
+  top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
+  top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2)) * unit;
+  if (m == float(-kInf) || !(over >> (threadIdx.x % 32 & ~3) & 15)) return 1;
+  const float shrink = exp_weight<4>(V::of(m - top)).v;
+  m = top, l *= shrink;
+  return shrink;
+}
+
 template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral>::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaWork work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using C = WgmmaShape<kColumns, kGeneral>;
@@ -117,6 +203,7 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
   // Full: the tile has come; free: all warps are done with it.
   const uint32_t q_full = shared_address(barriers), q_free = q_full + 16, k_full = q_free + 16, v_full = k_full + 16, k_free = v_full + 16, v_free = k_free + 16, all_done = v_free + 16;
   if (threadIdx.x == 0) {
+    fetch_map(work.q), fetch_map(work.k), fetch_map(work.v);
     spoiled = false, last_taken = UINT32_MAX;
     barrier_init(all_done, 4 * kGroups);
     for (int i = 0; i < 2; ++i) {
@@ -150,7 +237,7 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
           else p.next[1 + k] = last_taken, last_taken = k, k = atomicAdd(p.next, 1u);
           if (place.n <= 0) continue;
           const int kv_head = place.head / int(p.group), batch = p.cu_q ? 0 : place.b, tiles = place.tiles;
-          int k_row = place.k_start + place.key0, v_row = k_row;
+          int k_row = place.k_start + place.last_key, v_row = k_row;
           const auto bring = [&](const CUtensorMap& map, uint32_t to, uint32_t full, uint32_t free, int t, int row) {
             const int i = t % 2;
             barrier_wait(free + 8 * i, (t / 2 + 1) % 2);
@@ -163,8 +250,8 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
           for (int c = 0; c < kWidth / 64; ++c) load_box(q0 + i * kRowsBytes + c * C::kRows * 128, work.q, q_full + 8 * i, 64 * c, place.q_start + place.row0, place.head, batch);
           if (tiles > 0) bring(work.k, k0, k_full, k_free, u, k_row);
 #pragma unroll 1
-          for (int j = 0; j < tiles; ++j, v_row += kKeys) {
-            if (j + 1 < tiles) bring(work.k, k0, k_full, k_free, u + j + 1, k_row += kKeys);
+          for (int j = 0; j < tiles; ++j, v_row -= kKeys) {
+            if (j + 1 < tiles) bring(work.k, k0, k_full, k_free, u + j + 1, k_row -= kKeys);
             bring(work.v, v0, v_full, v_free, u + j, v_row);
           }
           ++o, u += tiles;
@@ -185,7 +272,7 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
     const WgmmaPlace* place = places;
     const auto masked = [&](int j) { return j < place->all_from || j >= place->all_to; };
     const auto seen_keys = [&](int i, int j) {  // [from, to) of line i of the thread, from tile j on
-      const int r = first + 8 * i + g, start = place->key0 + j * kKeys;
+      const int r = first + 8 * i + g, start = place->last_key - j * kKeys;
       if (r >= place->n) return int2{0, 0};
       const KeyRange range = Mask{place->shift, p.left, p.right, place->k_len}.of(place->row0 + r);
       return int2{int(range.lo) - start, int(range.hi) - start};
@@ -194,6 +281,8 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
       if (lane == 0) barrier_arrive(free);
     };
     float y[1][kColumns / 8][4], x[1][kKeys / 8][4], m[2], l[2], shrink[2];
+    bool settled = false;
+    V slope = V(0);  // of ALiBi, in units of the exponential
     uint32_t weights[kKeys / 8][2], q = q0;
     uint32_t rows_held[C::kHeld ? kColumns / 16 : 1][4];
     const auto begin_scores = [&](int j, auto held) {
@@ -219,6 +308,18 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
       }
       commit_products();
     };
+    const auto hide_some = [&](int j, auto before) {  // what lies before a row's keys, or behind them
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int2 keys = seen_keys(i, j);
+        const int bound = (before ? keys.x : keys.y) - lane % 4 * 2;
+#pragma unroll
+        for (int e = 0; e < kKeys / 4; ++e) {
+          const int at = e / 2 * 8 + e % 2;
+          if (before ? at < bound : at >= bound) x[0][e / 2][2 * i + e % 2] = float(-kInf);
+        }
+      }
+    };
     // From q.k to scores, but for the factor `unit`.
     const auto finish_scores = [&](int j) {
       if constexpr (kGeneral) {
@@ -227,10 +328,9 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
           for (int e = 0; e < kKeys / 2; ++e) x[0][e / 4][e % 4] = brief_tanh<T>(V::of(x[0][e / 4][e % 4]), V::of(work.inward)).v;
         }
         if (p.slopes) {
-          const V slope = V(p.slopes[place->b * p.slopes_batch + place->head * p.slopes_head]) * V(kExpUnit<V>);
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            const V distance = V(double(place->row0 + first + 8 * i + g + place->shift - place->key0 - j * kKeys - lane % 4 * 2)), farthest = -slope * distance;
+            const V distance = V::of(float(place->row0 + first + 8 * i + g + place->shift - place->last_key + j * kKeys - lane % 4 * 2)), farthest = -slope * distance;
 #pragma unroll
             for (int e = 0; e < kKeys / 4; ++e) {
               float& score = x[0][e / 2][2 * i + e % 2];
@@ -243,12 +343,13 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
           for (int e = 0; e < kKeys / 2; ++e) x[0][e / 4][e % 4] *= work.factor;
         }
       }
-      if (!masked(j)) return;
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int2 keys = seen_keys(i, j);
-        hide<1, kKeys>(x, i, keys.x, keys.y);
-      }
+      if (j < place->all_from) hide_some(j, std::false_type{});
+      if (j >= place->all_to) hide_some(j, std::true_type{});
+    };
+    const auto exactly = [&] { return kGeneral && p.slopes && p.right != 0; };  // scores grow up to the query's own position
+    const auto make_weights = [&] {
+      if (exactly()) return soften(x[0], m, l, shrink, unit);
+      return soften_lazily(x[0], m, l, shrink, unit, settled);
     };
     const auto to_weights = [&] {
 #pragma unroll
@@ -263,7 +364,7 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
       for (int i = int(threadIdx.x); i < kKeys * kWidth / 8; i += C::kWorkers) Keys::clean_chunk(Keys::at(v, i / (kWidth / 8), i % (kWidth / 8)));
       publish();
       named_wait(kGroups + 1, C::kWorkers);
-      const int from = place->key0 + j * kKeys, left = place->k_len - from;
+      const int from = place->last_key - j * kKeys, left = place->k_len - from;
       uint32_t seen[2] = {};
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -295,6 +396,9 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
         if constexpr (C::kHeld && !careful)
 #pragma unroll
           for (int k = 0; k < kColumns / 16; ++k) Queries::left(rows_held[k], q, warp * 16, k);
+        settled = false;
+        if constexpr (kGeneral)
+          if (p.slopes) slope = V(p.slopes[place->b * p.slopes_batch + place->head * p.slopes_head]) * V(kExpUnit<V>);
         if constexpr (careful) {
 #pragma unroll 1
           for (int j = 0; j < tiles; ++j) {
@@ -304,7 +408,15 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
             pin(x[0]);
             release(k_free + 8 * ((u + j) % 2));
             finish_scores(j);
-            if (soften(x[0], m, l, shrink, unit)) scale_rows(y, shrink);
+            float sooner[2] = {1, 1};
+            if (!exactly()) {
+#pragma unroll
+              for (int i = 0; i < 2; ++i) sooner[i] = catch_up(x[0], i, m[i], l[i], unit);
+            }
+            make_weights();
+#pragma unroll
+            for (int i = 0; i < 2; ++i) shrink[i] *= sooner[i];
+            scale_rows(y, shrink);
             to_weights();
             await(v_full, j);
             if (masked(j)) clean(j);
@@ -320,7 +432,7 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
           pin(x[0]);
           release(k_free + 8 * (u % 2));
           finish_scores(0);
-          soften(x[0], m, l, shrink, unit);
+          make_weights();
           to_weights();
 #pragma unroll 1
           for (int j = 0; j + 1 < tiles; ++j) {
@@ -333,7 +445,7 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
             wait_products<1>();
             pin(x[0]);
             finish_scores(j + 1);
-            const bool rescale = soften(x[0], m, l, shrink, unit);
+            const bool rescale = make_weights();
             // Always: the assembler would put the wait first, and the weights would not be made under the product.
             if (!(l[0] + l[1] < 0)) release(k_free + 8 * ((u + j + 1) % 2));
             wait_products<0>();
@@ -349,23 +461,29 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
           release(v_free + 8 * ((u + tiles - 1) % 2));
         }
         u += tiles;
-        float probe[2] = {};
+        if constexpr (!careful) {
+          float probe[2] = {};
 #pragma unroll
-        for (int j = 0; j < kColumns / 8; ++j)
+          for (int j = 0; j < kColumns / 8; ++j)
 #pragma unroll
-          for (int i = 0; i < 4; ++i) probe[i / 2] += y[0][j][i] * 0;
-        if ((place->all_from > 0 || place->all_to < tiles) && ((first + g < place->n && probe[0] != 0) || (first + 8 + g < place->n && probe[1] != 0))) spoiled = true;
+            for (int i = 0; i < 4; ++i) probe[i / 2] += y[0][j][i] * 0;
+          if ((first + g < place->n && probe[0] != 0) || (first + 8 + g < place->n && probe[1] != 0)) spoiled = true;
+        }
         float factor[2];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           const int r = first + 8 * i + g;
           const float sum = row_sum(l[i]);
           factor[i] = sum == 0 ? 0 : 1 / sum;
-          if (lane % 4 == 0 && r < place->n && p.lse.p)
-            *row_of<float>(p.lse, *place, r) = sum == 0 ? float(-kInf) : fma(V::of(m[i]), V(1 / kExpUnit<V>), log(V::of(sum))).v;
+          if (r >= place->n) continue;
+          if (lane % 4 == 0 && p.lse.p) {
+            float* const lse = row_of<float>(p.lse, *place, r);
+            if (!careful || !(abs(V::of(*lse)) < V(kInf))) *lse = sum == 0 ? float(-kInf) : fma(V::of(m[i]), V(1 / kExpUnit<V>), log(V::of(sum))).v;
+          }
         }
-        write_rows<Queries, T, kColumns, 1>(y, factor, q, first, place->n, 0, dv, work.y_chunks,
-                                          [&](int r) { return row_of<T>(p.y, *place, r); });
+        // In the second pass numbers that are finite stay: that others are not must not show in them.
+        T* const out = row_of<T>(p.y, *place, 0);
+        write_rows<Queries, T, kColumns, 1, careful>(y, factor, q, first, place->n, 0, dv, work.y_chunks, [&](int r) { return out + r * p.y.row; });
         publish();
         __syncwarp();
         if (lane == 0) barrier_arrive(q_free + 8 * (o % C::kQueries));
@@ -404,6 +522,7 @@ template <class T, int kColumns, bool kGeneral> int launch_wgmma(const SdpaCuda&
   work.factor = float(factor), work.unit = p.slopes || !(factor > 0) ? 1 : work.factor;
   work.inward = p.softcap != 0 ? float(p.scale / p.softcap * kTanhUnit<T>) : 0;
   const int64_t items = int64_t(work.heads) * (work.pairs ? (work.parts + 1) / 2 : work.parts);
+  work.rounds = uint32_t(items / p.multiprocessors) - (items % p.multiprocessors != 0 ? 1 : 0);
   return items ? device::launch(wgmma_kernel<T, kColumns, kGeneral>, unsigned(least(items, p.multiprocessors)), C::kThreads, C::kBytes, stream, work) : 0;
 }
 template <template <class, int> class F, class T> int by_columns(const SdpaCuda& p, void* stream) {

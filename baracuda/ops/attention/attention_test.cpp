@@ -336,6 +336,41 @@ TEST(Attention, InfiniteAndNanScores) {
   EXPECT_TRUE(std::isnan(c.y.at(0)));
 }
 
+// Scores that grow with the key, past what weights by an early score can hold: results are right, and such a row shows in no other.
+TEST(Attention, GrowingScores) {
+  for (DType t : kDTypesHere)
+    for (int64_t w : {24, 128})
+      for (double step : {0.5, 4.0}) {
+        SdpaDescriptor d = shape(t, 1, 1, 1, 140, 420, w);
+        d.causal = true, d.scale = 1;
+        Sdpa grown(d, 27, 0.3), plain(d, 27, 0.3);
+        for (Sdpa* c : {&grown, &plain}) {
+          for (int64_t j = 0; j < 420; ++j) c->k.set(j * w, step * double(j));
+          for (int64_t i = 0; i < 140; ++i) c->q.set(i * w, c == &grown && i % 3 ? i % 3 : 0);
+        }
+        ASSERT_OK(grown.forward());
+        ASSERT_OK(plain.forward());
+        const SdpaTruth truth = sdpa_truth(grown);
+        Tolerance tolerance{.dtype = t, .ulps = 1, .terms = double(truth.terms)};
+        EXPECT_CLOSE(grown.y, truth.y, tolerance, &truth.y_scale);
+        tolerance.dtype = accumulator(t);
+        EXPECT_CLOSE(grown.lse, truth.lse, tolerance, &truth.lse_scale);
+        for (int64_t i = 0; i < 140; i += 3) {
+          for (int64_t e = 0; e < w; ++e) EXPECT_EQ(grown.y.at(i * w + e), plain.y.at(i * w + e)) << name(t) << " " << i;
+          EXPECT_EQ(grown.lse.at(i), plain.lse.at(i)) << name(t) << " " << i;
+        }
+        Sdpa dirty(d, 27, 0.3);
+        for (int64_t i = 0; i < 420; ++i) dirty.k.set(i * w, grown.k.at(i * w));
+        for (int64_t i = 0; i < 140; ++i) dirty.q.set(i * w, grown.q.at(i * w));
+        dirty.v.set(400 * w + 5, NAN);  // queries from 120 on see key 400
+        ASSERT_OK(dirty.forward());
+        for (int64_t i = 0; i < 140 * w; ++i) {
+          if (i / w >= 120 && i % w == 5) EXPECT_TRUE(std::isnan(dirty.y.at(i)));
+          else EXPECT_EQ(dirty.y.at(i), grown.y.at(i)) << name(t) << " " << i;
+        }
+      }
+}
+
 // --- guarantees
 TEST(Attention, GradientsByDirections) {
   SdpaDescriptor d = shape(DType::f64, 1, 4, 2, 9, 12, 6, 5);
