@@ -46,15 +46,15 @@ Status run_mma(const Launch<FlashSdpa>& l) {
   return device::queue(l.stream, "flash_sdpa.cuda.mma", [&] { return sdpa_cuda_mma.forward[l.desc.dtype](p, l.stream.handle); });
 }
 
-// Keys of a part: an eighth of them, within limits, but no more than 64 parts; by k_len alone, so that a row's bits do not depend on the batch.
+// Keys of a part: an eighth of them, within limits, wider ones where many rows give more sums to join, but no more than 64 parts; by k_len and the rows of a key head
+// alone, so that a row's bits do not depend on the batch.
 int64_t part_of(const SdpaDescriptor& d) {
   const auto share = [&](int64_t n) { return int64_t(std::bit_ceil(uint64_t(blocks(d.k_len, n)))); };
-  return std::max(std::clamp<int64_t>(share(8), 256, 1024), share(64));
+  return std::max(std::clamp<int64_t>(share(8), 256, d.q_len * (d.heads / d.hk()) > 16 ? 2048 : 1024), share(64));
 }
 int64_t splits(const SdpaDescriptor& d) { return std::max<int64_t>(1, blocks(d.k_len, part_of(d))); }
-std::string refuse_decode(const SdpaDescriptor& d, const PlanPreference& p) {
-  if (d.q_len >= kSdpaPanel) return text("for fewer than ", kSdpaPanel, " queries");
-  const double rows = double(d.q_len) * double(d.heads / d.hk()), blocks = double(d.batch) * double(d.hk()) * double(splits(d)) * (rows / 16 + 1);
+std::string refuse_parts(const SdpaDescriptor& d, const PlanPreference& p, int64_t block_rows) {
+  const double rows = double(d.q_len) * double(d.heads / d.hk()), blocks = double(d.batch) * double(d.hk()) * double(splits(d)) * (rows / double(block_rows) + 1);
   return std::max(rows, blocks) < 0x1p30 ? refuse_mma(d, p) : "for fewer than 2^30 blocks of keys";
 }
 void* carve_parts(const SdpaDescriptor& d, Carver& c) {
@@ -62,19 +62,35 @@ void* carve_parts(const SdpaDescriptor& d, Carver& c) {
   return n > 1 ? c.take_bytes("parts of the keys", d.batch * d.heads * d.q_len * n, uint64_t(4 * (2 + d.dv()))) : nullptr;
 }
 void carve_decode(const SdpaDescriptor& d, const void*, Carver& c) { carve_parts(d, c); }
-Status run_decode(const Launch<FlashSdpa>& l) {
-  const SdpaDescriptor& d = l.desc;
+SdpaCuda problem_in_parts(const Launch<FlashSdpa>& l) {
   Carver c = l.carver();
-  SdpaCuda p = problem_of(d, l.args);
-  p.splits = splits(d), p.part = part_of(d), p.partial = carve_parts(d, c);
-  return device::queue(l.stream, "flash_sdpa.cuda.decode", [&] { return sdpa_cuda_decode.forward[d.dtype](p, l.stream.handle); });
+  SdpaCuda p = problem_of(l.desc, l.args);
+  p.splits = splits(l.desc), p.part = part_of(l.desc), p.partial = carve_parts(l.desc, c), p.multiprocessors = device::facts(l.stream.device.index).multiprocessors;
+  return p;
+}
+std::string refuse_decode(const SdpaDescriptor& d, const PlanPreference& p) {
+  return d.q_len < kSdpaPanel ? refuse_parts(d, p, 16) : text("for fewer than ", kSdpaPanel, " queries");
+}
+Status run_decode(const Launch<FlashSdpa>& l) {
+  const SdpaCuda p = problem_in_parts(l);
+  return device::queue(l.stream, "flash_sdpa.cuda.decode", [&] { return sdpa_cuda_decode.forward[l.desc.dtype](p, l.stream.handle); });
+}
+std::string refuse_scores(const SdpaDescriptor& d) { return d.softcap != 0 || d.alibi || d.has_bias() ? "for scores without softcap, ALiBi and bias" : ""; }
+std::string refuse_split(const SdpaDescriptor& d, const PlanPreference& p) {
+  if (d.q_len >= 128) return "for fewer than 128 queries";
+  if (d.scale && !(*d.scale > 0)) return "for scales above 0";
+  const std::string why = refuse_scores(d);
+  return why.empty() ? refuse_parts(d, p, 64) : why;
+}
+Status run_split(const Launch<FlashSdpa>& l) {
+  const SdpaCuda p = problem_in_parts(l);
+  return device::queue(l.stream, "flash_sdpa.cuda.split", [&] { return sdpa_cuda_decode_sm90.forward[l.desc.dtype](p, l.stream.handle); });
 }
 
 Result<PlanState> only_sm90(const Stream& stream, const SdpaDescriptor&, const PlanPreference&) {
   BARACUDA_TRY(device::only_sm90a(stream));
   return PlanState{};
 }
-std::string refuse_scores(const SdpaDescriptor& d) { return d.softcap != 0 || d.alibi || d.has_bias() ? "for scores without softcap, ALiBi and bias" : ""; }
 std::string refuse_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
   if (d.has_bias()) return "for scores without bias";
   return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
@@ -167,6 +183,8 @@ template <> std::span<const Kernel<FlashSdpa>> cuda_kernels<FlashSdpa>() {
   static constexpr Kernel<FlashSdpa> list[] = {
       {.name = "flash_sdpa.cuda.wgmma", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_sm90),
        .guarantee = attention::mma_guarantee, .refuse = attention::refuse_sm90, .carve = attention::carve_sm90, .prepare = attention::only_sm90},
+      {.name = "flash_sdpa.cuda.split", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_split),
+       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_split, .carve = attention::carve_decode, .prepare = attention::only_sm90},
       {.name = "flash_sdpa.cuda.decode", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_decode),
        .guarantee = attention::mma_guarantee, .refuse = attention::refuse_decode, .carve = attention::carve_decode},
       {.name = "flash_sdpa.cuda.mma", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_mma),

@@ -2,9 +2,9 @@
 // Flash-Decoding splits it (Dao, Haziza, Massa, Sizov, 2023). The queries of all heads that share keys go together, so that keys are read once.
 //   decode kernel   a block has a part of a key head's keys; each of its teams of one or two warps goes through tiles of its own, the next ones coming in
 //                   while one is worked on, a warp without waiting for the others; their m, l and y are joined in shared memory, in order
-//   join kernel     joins the parts of a row in order: y = sum exp(m_i - m) y_i / sum exp(m_i - m) l_i
+//   join kernel     joins the parts of a row (attention_decode.cuh)
 // Which keys make a part and which team has a tile follows from the key and k_len alone. Floor: k and v once, at the bandwidth of memory.
-#include "baracuda/ops/attention/attention_mma.cuh"
+#include "baracuda/ops/attention/attention_decode.cuh"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
@@ -22,42 +22,8 @@ template <int kWidth, bool kGeneral, int kSides> struct Config {
   static constexpr size_t kStageBytes = size_t(kTeams) * kStages * 2 * kTileBytes + (kHeld ? 0 : size_t(kRows) * kWidth * 2), kSumBytes = size_t(kTeams) * kRows * kWidth * 4;
   static constexpr size_t kBytes = kStageBytes > kSumBytes ? kStageBytes : kSumBytes;
 };
-// A block for each: parts of the keys, of the rows of a key head (its queries, head after head), key heads, items.
-struct Work {
-  SdpaCuda p;
-  int64_t parts;
-  bool q_chunks, k_chunks, v_chunks;
-  int64_t rows() const { return p.batch * p.heads * p.q_len; }
-};
-// What a block works on. Read anew where it is needed: nothing of it stays in registers across the loop over keys.
-struct Place {
-  SdpaSequence s;
-  int kv_head, head0, split, row0, n;
-  __device__ int head_of(int r) const { return head0 + (row0 + r) / int(s.q_len); }
-  __device__ int query_of(int r) const { return (row0 + r) % int(s.q_len); }
-};
-__device__ __forceinline__ Place place_of(const Work& work, int block_rows) {
-  unsigned block;
-  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
-  const SdpaCuda& p = work.p;
-  Place place;
-  const unsigned parts = unsigned(work.parts), splits = unsigned(p.splits), kv_heads = unsigned(p.kv_heads);
-  const unsigned split_item = block / parts, head_item = split_item / splits;
-  place.row0 = int(block % parts) * block_rows, place.split = int(split_item % splits);
-  place.kv_head = int(head_item % kv_heads), place.head0 = place.kv_head * int(p.group);
-  place.s = sequence_of(p, head_item / kv_heads);
-  place.n = int(least(block_rows, place.s.q_len * p.group - place.row0));
-  return place;
-}
-// m, l of each part of a row, and behind them all y.
-__device__ __forceinline__ float2* part_sums(const Work& work, int64_t row) { return static_cast<float2*>(work.p.partial) + row * work.p.splits; }
-__device__ __forceinline__ float* part_rows(const Work& work, int64_t row) {
-  const SdpaCuda& p = work.p;
-  return static_cast<float*>(p.partial) + (2 * p.batch * p.heads * p.q_len + row * p.head_dim_v) * p.splits;
-}
-
 template <class T, int kWidth, bool kGeneral, int kSides>
-__global__ void __launch_bounds__(Config<kWidth, kGeneral, kSides>::kThreads, Config<kWidth, kGeneral, kSides>::kBlocks) decode_kernel(const __grid_constant__ Work work) {
+__global__ void __launch_bounds__(Config<kWidth, kGeneral, kSides>::kThreads, Config<kWidth, kGeneral, kSides>::kBlocks) decode_kernel(const __grid_constant__ SplitWork work) {
   using C = Config<kWidth, kGeneral, kSides>;
   using Tile = MmaTile<T, kWidth, 32 * kSides>;
   using V = Pack<float, 1>;
@@ -71,7 +37,7 @@ __global__ void __launch_bounds__(Config<kWidth, kGeneral, kSides>::kThreads, Co
   const T *keys, *values;
   int lo, hi, all_from, all_to, k_len, rows;  // keys of the part that some query, that all queries see
   {
-    const Place place = place_of(work, C::kRows);
+    const SplitPlace place = place_of(work, C::kRows);
     const SdpaSequence& s = place.s;
     if (place.n <= 0) return;
     const Mask mask = mask_of(p, s);
@@ -150,7 +116,7 @@ __global__ void __launch_bounds__(Config<kWidth, kGeneral, kSides>::kThreads, Co
     else scores<Tile, T, kWidth, kTiles, kKeys>(x, q, first, k, d);
     uint32_t seen[kLines];  // bit e: the line's e-th score counts
     if (kGeneral || masked) {
-      const Place place = place_of(work, C::kRows);
+      const SplitPlace place = place_of(work, C::kRows);
       const Mask mask = mask_of(p, place.s);
 #pragma unroll
       for (int i = 0; i < kLines; ++i) {
@@ -209,7 +175,7 @@ __global__ void __launch_bounds__(Config<kWidth, kGeneral, kSides>::kThreads, Co
       *reinterpret_cast<float2*>(sums + (team * C::kRows + r) * kWidth + 8 * j + 2 * t) = {y[i / 2][j][2 * (i % 2)] * weight, y[i / 2][j][2 * (i % 2) + 1] * weight};
   }
   __syncthreads();
-  const Place place = place_of(work, C::kRows);
+  const SplitPlace place = place_of(work, C::kRows);
   const SdpaSequence& s = place.s;
   for (int r = team; r < rows; r += kTeams) {
     float most_of, sum;
@@ -231,54 +197,7 @@ __global__ void __launch_bounds__(Config<kWidth, kGeneral, kSides>::kThreads, Co
   }
 }
 
-// A block a row: its warps, more of them where there are many parts, take parts in turn, and their sums are added in order.
-constexpr int kJoinWarps = 16;
-template <class T> __global__ void __launch_bounds__(32 * kJoinWarps) join_kernel(const __grid_constant__ Work work) {
-  using V = Pack<float, 1>;
-  const SdpaCuda& p = work.p;
-  __shared__ float warp_rows[kJoinWarps][256], warp_sums[kJoinWarps];
-  const int lane = int(threadIdx.x), warp = int(threadIdx.y), warps = int(blockDim.y), dv = int(p.head_dim_v), splits = int(p.splits);
-  const bool general = general_scores(p);
-  const V unit = V(general ? kExpUnit<V> : p.scale * kExpUnit<V>);
-  for (int64_t i = blockIdx.x; i < p.batch * p.heads * p.q_len; i += gridDim.x) {
-    const SdpaSequence s = sequence_of(p, i / p.q_len / p.heads);
-    const int64_t head = i / p.q_len % p.heads, query = i % p.q_len;
-    if (query >= s.q_len) continue;
-    const float2* const parts = part_sums(work, i);
-    const float* const rows = part_rows(work, i);
-    float top = float(-kInf), sum = 0, y[8] = {};
-    for (int j = lane; j < splits; j += 32) top = fmaxf(top, parts[j].x);
-#pragma unroll
-    for (int w = 16; w; w /= 2) top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, w));
-    const V safe = V::of(top == float(-kInf) ? 0 : top);
-#pragma unroll 4
-    for (int j = warp; j < splits; j += warps) {
-      const float2 part = parts[j];
-      const V weight = exp_weight<4>((V::of(part.x) - safe) * unit);
-      sum = fma(weight, V::of(part.y), V::of(sum)).v;
-#pragma unroll
-      for (int c = 0; c < 8; ++c)
-        if (32 * c + lane < dv) y[c] = fma(weight, V::of(rows[j * dv + 32 * c + lane]), V::of(y[c])).v;
-    }
-    __syncthreads();  // the row before is done
-#pragma unroll
-    for (int c = 0; c < 8; ++c) warp_rows[warp][32 * c + lane] = y[c];
-    if (lane == 0) warp_sums[warp] = sum;
-    __syncthreads();
-    sum = 0;
-    for (int w = 0; w < warps; ++w) sum += warp_sums[w];
-    const float inverse = sum == 0 ? 0 : 1 / sum;
-    T* const to = row_at<T>(p.y, s, head, s.q_start + query);
-    for (int c = 32 * warp + lane; c < dv; c += 32 * warps) {
-      float value = 0;
-      for (int w = 0; w < warps; ++w) value += warp_rows[w][c];
-      store<T, 1>(to + c, V::of(value * inverse));
-    }
-    if (lane == 0 && warp == 0 && p.lse.p) *row_at<float>(p.lse, s, head, s.q_start + query) = lse_from(p, general, top, sum);
-  }
-}
-
-template <class T, int kWidth, bool kGeneral, int kSides> int launch_as(Work work, void* stream) {
+template <class T, int kWidth, bool kGeneral, int kSides> int launch_as(SplitWork work, void* stream) {
   using C = Config<kWidth, kGeneral, kSides>;
   work.parts = device::ceil_div(work.p.q_len * work.p.group, C::kRows);
   const int64_t items = work.p.batch * work.p.kv_heads * work.p.splits * work.parts;
@@ -286,12 +205,11 @@ template <class T, int kWidth, bool kGeneral, int kSides> int launch_as(Work wor
 }
 template <class T, int kWidth> struct Decode {
   static int launch(const SdpaCuda& p, void* stream) {
-    const Work work{p, 0, in_chunks(p.q), in_chunks(p.k), in_chunks(p.v)};
+    const SplitWork work{p, 0, in_chunks(p.q), in_chunks(p.k), in_chunks(p.v)};
     const int error = general_scores(p)      ? launch_as<T, kWidth, true, 1>(work, stream)
                       : p.q_len * p.group > 16 ? launch_as<T, kWidth, false, 2>(work, stream)
                                                : launch_as<T, kWidth, false, 1>(work, stream);
-    if (error || p.splits == 1 || work.rows() == 0) return error;
-    return device::launch(join_kernel<T>, device::blocks_for(work.rows(), 1), dim3(32, p.splits > 32 ? kJoinWarps : 4), 0, stream, work);
+    return error ? error : join_parts<T>(work, false, stream);
   }
 };
 

@@ -314,10 +314,31 @@ TEST(AttentionDecode, RowsAndWidths) {  // query rows of a key head within one t
                                {.heads = 2, .kv_heads = 1, .q_len = 4, .k_len = 130, .head_dim = 32, .scale = -0.5}};
     int seed = 75;
     for (SdpaDescriptor& d : shapes) {
-      d.dtype = t;
-      check_sdpa(Sdpa(d, seed++));
+      d.dtype = t, ++seed;
+      for (const auto& row : FlashSdpaPlan::rows(test_stream().device.kind)) {
+        Sdpa c(d, seed);
+        c.preference.require_kernel = row.name;
+        if (!FlashSdpaPlan::select(test_stream(), d, c.preference).ok()) continue;
+        SCOPED_TRACE(row.name);
+        check_sdpa(c);
+      }
     }
   }
+}
+TEST(AttentionDecode, AnyNumberOfHeads) {  // parts of the keys are joined with the same bits, however many heads there are
+  for (DType t : {DType::f16, DType::bf16})
+    for (int64_t w : {64, 128, 72, 192, 256}) {
+      const SdpaDescriptor one{.dtype = t, .q_len = 2, .k_len = 1900, .head_dim = w, .causal = true};
+      SdpaDescriptor many = one;
+      many.heads = 40, many.kv_heads = 40;
+      Sdpa a(one, 76), b(many, 76);
+      for (int64_t i = 0; i < 2 * w; ++i) b.q.set(i, a.q.at(i));
+      for (int64_t i = 0; i < 1900 * w; ++i) b.k.set(i, a.k.at(i)), b.v.set(i, a.v.at(i));
+      ASSERT_OK(a.forward());
+      ASSERT_OK(b.forward());
+      for (int64_t i = 0; i < 2 * w; ++i) EXPECT_EQ(a.y.at(i), b.y.at(i)) << name(t) << " " << w;
+      for (int64_t i = 0; i < 2; ++i) EXPECT_EQ(a.lse.at(i), b.lse.at(i)) << name(t) << " " << w;
+    }
 }
 TEST(AttentionDecode, HiddenValuesNeverMatter) {  // the last keys are seen by the last queries alone
   for (DType t : kDTypesHere)
