@@ -47,31 +47,22 @@ __device__ __forceinline__ double joined_column(double v, double* shared, int co
   __syncthreads();
   return shared[column];
 }
-// A unit of each operand, as they are stored.
-template <int V, class F, class T, class O, int k = 0> struct Units {};
-template <int V, class F, class T, class O, int k> requires (k < F::in) struct Units<V, F, T, O, k> {
-  Vector<Stored<F, T, O, k>, V> unit;
-  Units<V, F, T, O, k + 1> others;
-};
-template <int V, class F, class T, class O, int k> __device__ __forceinline__ void load_units(const MapSum<F>& m, const int64_t (&at)[F::in], Units<V, F, T, O, k>& u) {
+template <int V, class F, class T, class O, class A, int k = 0> __device__ __forceinline__ void load_unit(const MapSum<F>& m, const int64_t (&at)[F::in], A (&v)[V][F::in]) {
   if constexpr (k < F::in) {
     using E = Stored<F, T, O, k>;
-    u.unit = {};
-    if (F::needs(k) && m.x[k] != nullptr) {
-      const E* p = static_cast<const E*>(m.x[k]) + at[k];
-      if (V == 1 || !m.walk.spread[k]) {
-        u.unit = *reinterpret_cast<const Vector<E, V>*>(p);
-      } else {
-        const E one = *p;
+    const bool read = F::needs(k) && m.x[k] != nullptr;
+    const E* p = static_cast<const E*>(m.x[k]) + at[k];
+    if (read && V > 1 && !m.walk.spread[k]) {
+      const Vector<E, V> e = *reinterpret_cast<const Vector<E, V>*>(p);
 #pragma unroll
-        for (int j = 0; j < V; ++j) u.unit.lane[j] = one;
-      }
+      for (int j = 0; j < V; ++j) v[j][k] = Lane<A>::of(e.lane[j]);
+    } else {
+      const A one = read ? Lane<A>::of(*p) : Lane<A>::zero();
+#pragma unroll
+      for (int j = 0; j < V; ++j) v[j][k] = one;
     }
-    load_units(m, at, u.others);
+    load_unit<V, F, T, O, A, k + 1>(m, at, v);
   }
-}
-template <int V, class F, class T, class O, class A, int k> __device__ __forceinline__ void spread_units(const Units<V, F, T, O, k>& u, A (&v)[V][F::in]) {
-  if constexpr (k < F::in) spread_lanes(u.unit, k, v), spread_units(u.others, v);
 }
 // V: lanes of a unit of the cut, or 1 where the memory does not allow that; the order of each sum is the same.
 template <int V, class F, class T, class O, class A> __global__ void __launch_bounds__(device::kSumBlock) map_sum_kernel(const __grid_constant__ MapSum<F> m) {
@@ -93,9 +84,8 @@ template <int V, class F, class T, class O, class A> __global__ void __launch_bo
 #pragma unroll
       for (int i = 0; i < V; ++i) total[i] = {};
       int64_t r = chunk * c.chunk + thread, at[F::in];
-      const auto add = [&](const Units<V, F, T, O>& u) {
-        A v[V][F::in], g[F::out];
-        spread_units(u, v);
+      const auto add = [&](A (&v)[V][F::in]) {
+        A g[F::out];
 #pragma unroll
         for (int i = 0; i < V; ++i) {
           m.f(v[i], g);
@@ -108,21 +98,20 @@ template <int V, class F, class T, class O, class A> __global__ void __launch_bo
       };
       if (inside && r < end) m.walk.offsets(first + (r * group + j) * width, at);
       if constexpr (V > 1)
-        for (; m.even && inside && r + 3 * threads < end; r += 4 * threads) {  // as many loads on their way
-          Units<V, F, T, O> u[4];
+        for (; m.even && inside && r + threads < end; r += 2 * threads) {  // twice as many loads on their way
+          A v[2][V][F::in];
 #pragma unroll
-          for (int n = 0; n < 4; ++n) {
-            load_units(m, at, u[n]);
+          for (int n = 0; n < 2; ++n) {
+            load_unit<V, F, T, O, A>(m, at, v[n]);
 #pragma unroll
             for (int k = 0; k < F::in; ++k) at[k] += m.step[k] * threads;
           }
-#pragma unroll 1
-          for (int n = 0; n < 4; ++n) add(u[0]), u[0] = u[1], u[1] = u[2], u[2] = u[3];  // one after the other: registers
+          add(v[0]), add(v[1]);
         }
       while (inside && r < end) {
-        Units<V, F, T, O> u;
-        load_units(m, at, u);
-        add(u);
+        A v[V][F::in];
+        load_unit<V, F, T, O, A>(m, at, v);
+        add(v);
         r += threads;
         if (m.even) {
 #pragma unroll

@@ -24,13 +24,13 @@ inline SumCut sum_cut(const SumShape& s, int lanes) {
   const int64_t units = c.along ? (s.summed + c.lanes - 1) / c.lanes : s.summed, width = c.along ? 1 : s.last / c.lanes;
   if (c.along) {
     int threads = 1;
-    while (threads < kSumBlock && (threads < 8 ? threads : 8 * threads) < units) threads *= 2;  // 8 units each, where a line is read by neighbours
+    while (threads < kSumBlock && threads < units) threads *= 2;
     c.columns = kSumBlock / threads;
   } else {
     while (c.columns < 32 && c.columns < width) c.columns *= 2;
   }
   const int64_t threads = kSumBlock / c.columns, blocks = (width + c.columns - 1) / c.columns;
-  const int64_t wanted = (396 + blocks - 1) / blocks, most = (units + 8 * threads - 1) / (8 * threads);
+  const int64_t wanted = (1024 + blocks - 1) / blocks, most = (units + 8 * threads - 1) / (8 * threads);
   c.chunks = std::max<int64_t>(1, std::min<int64_t>({wanted, most, 512}));
   c.chunk = std::max<int64_t>(1, (units + c.chunks - 1) / c.chunks);
   c.chunks = std::max<int64_t>(1, (units + c.chunk - 1) / c.chunk);
