@@ -100,7 +100,7 @@ def main():
         label = f"{name} {str(dtype).split('.')[1]}"
         try:
             c = make(dtype)
-            plan = library.plan(c["op"], DEVICE, c.get("preference"), **c["fields"])
+            plan = library.plan(c["op"], DEVICE, **{"preference": c.get("preference"), **c["fields"]})
             run = plan.bind(**c["args"])
             written = c.get("written") or {k: c["args"][k] for k in c["out"]} or {"y": c["args"]["y"]}
             restore = c.get("restore", lambda: [t.fill_(float("nan")) for t in written.values()])
