@@ -27,5 +27,8 @@ struct GemmSm90 {
 inline constexpr int kGemmSm90Refused = -1;  // the copy engine cannot read these operands
 // By the dtype of a and b; f16 and bf16.
 extern const ByDType<int (*)(const GemmSm90&, void* stream)> gemm_sm90;
+// Two products of bf16 in one launch, which does not wait between them: the first one has the longer sums. b lies across in both, a in the first alone; c of the
+// second is f32.
+int gemm_sm90_both(const GemmSm90& first, const GemmSm90& second, void* stream);
 
 }  // namespace baracuda

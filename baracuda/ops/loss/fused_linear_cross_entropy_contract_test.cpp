@@ -100,6 +100,42 @@ TEST(FusedLinearCrossEntropyChunk, SlicesWhereChunksDoNotFit) {
     check_repeat_bits<FusedLinearCrossEntropy>(d, {c.x, c.w, c.bias, target, c.weights, c.dloss, o.loss, o.z_part, o.dx, o.dw, o.dbias}, little, 2);
   }
 }
+// Logits that are never stored: as many slices as the workspace asks for, and statistics of some of the rows at a time where all do not fit.
+TEST(FusedLinearCrossEntropyChunk, FusedSlices) {
+  const FusedDescriptor probe{.dtype = DType::bf16, .tokens = 300, .hidden = 16, .classes = 700, .grad_w = true};
+  if (const auto plan = FusedLinearCrossEntropyPlan::select(test_stream(), probe, kFused); !plan.ok()) GTEST_SKIP() << plan.status().to_string();
+  for (int option = 0; option < 12; ++option) {
+    FusedDescriptor d = probe;
+    d.classes = option == 3 ? 257 : option == 7 ? 20000 : 1500, d.grad_x = option != 4;
+    d.reduction = Reduction((option + 1) % 3);
+    if (option == 2 || option == 7 || option >= 9) d.bias = d.grad_bias = true, d.softcap = option == 9 ? 0 : 4, d.label_smoothing = 0.1, d.z_loss = 0.01;
+    if (option % 4 == 1) d.dw_dtype = DType::f32, d.accumulate = option > 4;
+    if (option == 8) d.hidden = 13;  // the copy engine cannot read it
+    if (option == 10) d.tokens = 1;
+    if (option == 11) d.tokens = 129;
+    d.target_dtype = option & 1 ? DType::i32 : DType::i64;
+    FusedCase c = fused_case(d, uint64_t(option), option % 2 ? 3 : 0, option >= 2, option >= 2);
+    if (option == 1) c.target[7] = d.classes, c.target[290] = -1;
+    PlanPreference row = kFused;
+    uint64_t all = 0;
+    for (int part : {1, 2, 4}) {
+      if (all) row.max_workspace = all / uint64_t(part);
+      const auto plan = FusedLinearCrossEntropyPlan::select(test_stream(), d, row);
+      if (all && !plan.ok()) continue;
+      ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+      all = plan->workspace_size() * uint64_t(part);
+      EXPECT_LE(plan->workspace_size(), row.max_workspace);
+      const FusedOutputs o = fused_outputs(d);
+      const auto dw = d.accumulate ? o.dw.values() : std::vector<double>(), dbias = d.accumulate && d.grad_bias ? o.dbias.values() : std::vector<double>();
+      ASSERT_OK(run_fused(c, o, row));
+      SCOPED_TRACE(::testing::Message() << "option " << option << " part " << part);
+      expect_fused(c, o, fused_oracle(c), dw, dbias);
+      if (option == 7) continue;
+      const Tensor target = target_tensor(c.target, d.target_dtype);
+      check_repeat_bits<FusedLinearCrossEntropy>(d, {c.x, c.w, c.bias, target, c.weights, c.dloss, o.loss, o.z_part, o.dx, o.dw, o.dbias}, row, 2);
+    }
+  }
+}
 
 TEST(FusedLinearCrossEntropyContract, RefusalsOfArguments) {
   for (DType t : {DType::f32, DType::bf16}) {
@@ -184,9 +220,10 @@ TEST(FusedLinearCrossEntropyContract, case_capture_no_sync_fused) {
     FusedCase c = fused_case(d, 3, 5);
     const FusedOutputs o = fused_outputs(d);
     Tensor target = target_tensor(c.target);
-    for (const PlanPreference& row : {PlanPreference{}, kKept}) {
+    for (const PlanPreference& row : {PlanPreference{}, kKept, kFused}) {
+      if (row == kFused) d.chunk = c.d.chunk = 0;
       auto plan = FusedLinearCrossEntropyPlan::select(test_stream(), d, row);
-      if (row == kKept && !plan.ok()) continue;
+      if (row != PlanPreference{} && !plan.ok()) continue;
       ASSERT_TRUE(plan.ok()) << plan.status().to_string();
       GuardedWorkspace workspace(plan->workspace_size());
       for (size_t i = 0; i < c.target.size(); ++i) target.set(int64_t(i), double(c.target[i] = i % 5 ? int64_t(i) : -100));

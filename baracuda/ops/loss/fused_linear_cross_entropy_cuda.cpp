@@ -31,7 +31,7 @@ class Run {
     BARACUDA_TRY(queue([&](void* stream) { return k_.denominator[t_.acc](tokens_, stream); }));
     if (d_.tokens && d_.bias && w_.bias) BARACUDA_TRY(copy(f_.widen[d_.weight()], vector(a_.bias.data, d_.weight()), vector(w_.bias, t_.acc)));
     if (s_.kept && d_.tokens && engine_reads()) {
-      BARACUDA_TRY(kept());
+      BARACUDA_TRY(s_.fused ? fused() : kept());
       return finish();
     }
     for (int64_t done = 0; done < d_.tokens; done += s_.most_rows) {
@@ -84,38 +84,91 @@ class Run {
                            w_.dw ? view(w_.dw, t_.acc, v, h, h) : a_.dw));
     return d_.grad_x ? gradient_of_x(p, dlogits, done) : Status();
   }
-  // Chunks of the rows that count, the last one first: rows of dx hold the gathered rows of x of their own chunk, and what dx gets lies where later
-  // tokens are, so that no chunk finds results of another one in its place.
+  // Chunks of the rows that count, the last one first.
   bool engine_reads() const {
     const auto reads = [](const TensorView& v) { return uintptr_t(v.data) % 16 == 0 && v.strides[0] * int64_t(byte_size(v.dtype)) % 16 == 0; };
-    return reads(a_.w) && (d_.grad_x ? reads(a_.dx) : d_.hidden * int64_t(byte_size(d_.dtype)) % 16 == 0);
+    return reads(a_.w) && (s_.fused && d_.grad_x ? reads(a_.dx) : d_.hidden * int64_t(byte_size(d_.dtype)) % 16 == 0);
+  }
+  LossKept all() const { return {w_.kept, w_.count}; }
+  Status keep() const {
+    return queue([&](void* stream) { return k_.keep({tokens_, w_.kept, w_.count, w_.loss, w_.z_part, w_.target}, stream); });
+  }
+  // Rows of x that count, from `first` on, in order.
+  Status gather(const TensorView& x, int64_t first) const {
+    const FusedLossCopy c{tokens_, first, false, false, a_.x.data, x.data, a_.x.strides[0], x.strides[0], x.shape[0], d_.hidden, all()};
+    return queue([&](void* stream) { return f_.same[d_.dtype](c, stream); });
+  }
+  const float* bias_at(int64_t first_class) const {
+    return d_.bias ? static_cast<const float*>(w_.bias ? w_.bias : a_.bias.data) + first_class : nullptr;
   }
   Status kept() const {
-    const LossKept all{w_.kept, w_.count};
-    BARACUDA_TRY(queue([&](void* stream) { return k_.keep({tokens_, w_.kept, w_.count, w_.loss, w_.z_part}, stream); }));
+    BARACUDA_TRY(keep());
     for (int64_t done = (d_.tokens - 1) / s_.most_rows * s_.most_rows; done >= 0; done -= s_.most_rows) {
       const int64_t rows = std::min(s_.most_rows, d_.tokens - done), h = d_.hidden, v = d_.classes;
-      const TensorView x = d_.grad_x ? rows_of(a_.dx, done, rows) : view(w_.x, d_.dtype, rows, h, h), logits = view(w_.logits, s_.logits, rows, v, s_.pitch);
-      const FusedLossCopy gather{tokens_, done, false, false, a_.x.data, x.data, a_.x.strides[0], x.strides[0], rows, h, all};
-      BARACUDA_TRY(queue([&](void* stream) { return f_.same[d_.dtype](gather, stream); }));
-      const auto product = [&](const GemmSm90& g) { return queue([&](void* stream) { return gemm_sm90[d_.dtype](g, stream); }); };
-      const GemmSm90Side x_rows{x.data, x.strides[0], false}, x_terms{x.data, x.strides[0], true}, w_columns{a_.w.data, a_.w.strides[0], false}, w_terms{a_.w.data, a_.w.strides[0], true};
-      const GemmSm90Side slope{logits.data, s_.pitch, false}, slope_across{logits.data, s_.pitch, true};
-      BARACUDA_TRY(product({rows, v, h, x_rows, w_columns, logits.data, s_.pitch, false, false, GemmSm90::kRows, w_.count, done, nullptr}));
+      const TensorView x = view(w_.x, d_.dtype, rows, h, h), logits = view(w_.logits, s_.logits, rows, v, s_.pitch);
+      BARACUDA_TRY(gather(x, done));
+      const GemmSm90Side x_terms{x.data, h, true}, w_terms{a_.w.data, a_.w.strides[0], true}, slope{logits.data, s_.pitch, false}, slope_across{logits.data, s_.pitch, true};
+      const GemmSm90 of_logits{rows, v, h, {x.data, h, false}, {a_.w.data, a_.w.strides[0], false}, logits.data, s_.pitch, false, false, GemmSm90::kRows, w_.count, done, nullptr};
       LossCudaRows r = rows_from(s_.pitch, logits, done, 0);
-      r.loss = w_.loss, r.z_part = w_.z_part, r.total = w_.total, r.kept = all;
+      r.loss = w_.loss, r.z_part = w_.z_part, r.total = w_.total, r.kept = all();
+      r.capped = d_.bias || d_.softcap > 0, r.bias = nullptr;
+      if (r.capped) BARACUDA_TRY(queue([&](void* stream) { return fused_product_kernels.logits({of_logits, 0, bias_at(0), d_.softcap, nullptr, nullptr, nullptr, nullptr, nullptr}, stream); }));
+      else BARACUDA_TRY(queue([&](void* stream) { return gemm_sm90[d_.dtype](of_logits, stream); }));
       BARACUDA_TRY(this->rows(r));
-      if (d_.grad_bias) {
-        const FusedLossColumns c{logits.data, s_.pitch, rows, v, w_.dbias, false, done, all};
-        BARACUDA_TRY(queue([&](void* stream) { return f_.columns[t_.dlogits](c, stream); }));
-      }
-      if (d_.grad_w) {
-        const bool wide = w_.dw || a_.dw.dtype == DType::f32;
+      BARACUDA_TRY(sum_columns(logits, 0, done));
+      const bool wide = w_.dw || a_.dw.dtype == DType::f32;
+      const auto product = [&](const GemmSm90& g) { return queue([&](void* stream) { return gemm_sm90[d_.dtype](g, stream); }); };
+      if (d_.grad_w)
         BARACUDA_TRY(product({v, h, rows, slope_across, x_terms, w_.dw ? w_.dw : a_.dw.data, w_.dw ? h : a_.dw.strides[0], wide, !w_.dw && d_.accumulate, GemmSm90::kTerms, w_.count, done, nullptr}));
-      }
       if (d_.grad_x) BARACUDA_TRY(product({rows, h, v, slope, w_terms, a_.dx.data, a_.dx.strides[0], false, false, GemmSm90::kRows, w_.count, done, w_.kept}));
     }
-    return d_.grad_x ? copy(f_.same[d_.dtype], view(nullptr, d_.dtype, d_.tokens, d_.hidden, d_.hidden), a_.dx, 0) : Status();
+    return d_.grad_x ? clear_dx() : Status();
+  }
+  // Rows of dx that do not count.
+  Status clear_dx() const { return copy(f_.same[d_.dtype], view(nullptr, d_.dtype, d_.tokens, d_.hidden, d_.hidden), a_.dx, 0); }
+  Status sum_columns(const TensorView& dlogits, int64_t first_class, int64_t done) const {
+    if (!d_.grad_bias) return {};
+    const FusedLossColumns c{dlogits.data, dlogits.strides[0], dlogits.shape[0], dlogits.shape[1], w_.dbias + first_class, false, done, all()};
+    return queue([&](void* stream) { return f_.columns[t_.dlogits](c, stream); });
+  }
+  // All rows that count: statistics of their logits, which are not stored; then, for one slice of the classes after another, the logits again, as their
+  // gradients, and both products of these. dx holds the rows of x until it is written.
+  Status fused() const {
+    BARACUDA_TRY(keep());
+    const int64_t n = d_.tokens, h = d_.hidden, v = d_.classes;
+    const TensorView x = d_.grad_x ? rows_of(a_.dx, 0, n) : view(w_.x, d_.dtype, n, h, h);
+    BARACUDA_TRY(gather(x, 0));
+    const auto product = [&](int64_t first, int64_t rows, int64_t first_class, int64_t classes) {
+      const GemmSm90 g{rows, classes, h, {row_at(x, first), x.strides[0], false}, {row_at(a_.w, first_class), a_.w.strides[0], false}, w_.logits, s_.slice_pitch, false, false,
+                       GemmSm90::kRows, w_.count, first, nullptr};
+      return FusedProduct{g, first_class, bias_at(first_class), d_.softcap, w_.target, nullptr, nullptr, w_.at_target, w_.slopes};
+    };
+    // The parts lie where slices will be.
+    const int64_t tiles = (v + kFusedColumns - 1) / kFusedColumns, most = statistics_rows(d_, s_);
+    for (int64_t first = 0; first < n; first += most) {
+      const int64_t rows = std::min(most, n - first);
+      FusedProduct p = product(first, rows, 0, v);
+      p.parts = static_cast<FusedPart*>(w_.logits), p.totals = d_.label_smoothing > 0 ? reinterpret_cast<float*>(p.parts + tiles * rows) : nullptr;
+      BARACUDA_TRY(queue([&](void* stream) { return fused_product_kernels.statistics(p, stream); }));
+      LossCudaRows r = rows_from(0, view(nullptr, t_.dlogits, rows, v, 0), first, 0);
+      r.loss = w_.loss, r.z_part = w_.z_part, r.kept = all();
+      BARACUDA_TRY(queue([&](void* stream) { return fused_product_kernels.join({r, rows, p.parts, p.totals, w_.at_target, w_.slopes}, stream); }));
+    }
+    for (int64_t first = 0; first < v; first += s_.slice) {
+      const int64_t classes = std::min(s_.slice, v - first);
+      const TensorView slope = view(w_.logits, t_.dlogits, n, classes, s_.slice_pitch), dw = rows_of(a_.dw, first, classes);
+      BARACUDA_TRY(queue([&](void* stream) { return fused_product_kernels.gradients(product(0, n, first, classes), stream); }));
+      BARACUDA_TRY(sum_columns(slope, first, 0));
+      const bool wide = dw.dtype == DType::f32;
+      const GemmSm90 of_w{classes, h, n, {slope.data, s_.slice_pitch, true}, {x.data, x.strides[0], true}, dw.data, dw.strides[0], wide, wide && d_.accumulate, GemmSm90::kTerms, w_.count, 0, nullptr};
+      const GemmSm90 of_x{n, h, classes, {slope.data, s_.slice_pitch, false}, {row_at(a_.w, first), a_.w.strides[0], true}, w_.dx, h, true, first > 0, GemmSm90::kRows, w_.count, 0, nullptr};
+      BARACUDA_TRY(queue([&](void* stream) { return d_.grad_x ? gemm_sm90_both(of_w, of_x, stream) : gemm_sm90[d_.dtype](of_w, stream); }));
+    }
+    if (!d_.grad_x) return {};
+    FusedLossCopy c{tokens_, 0, false, false, w_.dx, a_.dx.data, h, a_.dx.strides[0], n, h, all()};
+    c.scatter = true;
+    BARACUDA_TRY(queue([&](void* stream) { return f_.narrow[d_.dtype](c, stream); }));
+    return clear_dx();
   }
   // dlogits in the place of logits, whose rows are x_pitch apart.
   LossCudaRows rows_from(int64_t x_pitch, const TensorView& dlogits, int64_t first, int64_t first_column) const {
@@ -135,7 +188,8 @@ class Run {
   // The logits of some classes again, for all tokens: dw of these classes in one product.
   Status slices() const {
     const int64_t n = d_.tokens, h = d_.hidden;
-    const TensorView x = view(static_cast<char*>(w_.logits) + n * s_.slice_pitch * int64_t(byte_size(s_.logits)), d_.dtype, n, h, h);
+    void* const behind = static_cast<char*>(w_.logits) + n * s_.slice_pitch * int64_t(byte_size(s_.logits));
+    const TensorView x = view(!s_.fused ? behind : d_.grad_x ? w_.dx : w_.x, d_.dtype, n, h, h);
     BARACUDA_TRY(copy(f_.same[d_.dtype], a_.x, x, 0));
     for (int64_t first = 0; first < d_.classes; first += s_.slice) {
       const Products& p = s_.slices[d_.classes - first < s_.slice];
@@ -148,9 +202,10 @@ class Run {
     }
     return {};
   }
+  bool narrows_dx() const { return w_.dx && !s_.fused; }
   Status gradient_of_x(const Products& p, const TensorView& dlogits, int64_t done) const {
     const int64_t h = d_.hidden, v = d_.classes, block = w_block(d_);
-    const TensorView out = rows_of(a_.dx, done, p.rows), dx = w_.dx ? view(w_.dx, dx_out(d_), p.rows, h, h) : out;
+    const TensorView out = rows_of(a_.dx, done, p.rows), dx = narrows_dx() ? view(w_.dx, dx_out(d_), p.rows, h, h) : out;
     for (int64_t b = 0; b < v; b += block) {
       const int64_t n = std::min(block, v - b);
       TensorView w = rows_of(a_.w, b, n);
@@ -164,7 +219,7 @@ class Run {
       BARACUDA_TRY(product(b == 0 ? *p.dx_first : n < block ? *p.dx_last : *p.dx_more, columns, w, dx));
     }
     // 0 w is no zero where w is not finite.
-    return w_.dx ? copy(f_.narrow[d_.dtype], dx, out, done) : copy(f_.same[d_.dtype], view(nullptr, d_.dtype, p.rows, h, h), out, done);
+    return narrows_dx() ? copy(f_.narrow[d_.dtype], dx, out, done) : copy(f_.same[d_.dtype], view(nullptr, d_.dtype, p.rows, h, h), out, done);
   }
   Status finish() const {
     const auto sum = [&](const double* per_token, const TensorView& out) {
@@ -233,18 +288,27 @@ std::string refuse_rounded(const D& d, const PlanPreference&) {
   if (!any_gradient(d)) return "rounds logits to bf16, as their gradient is, and none is asked for";
   return refuse_types(d);
 }
-// Of an H200, no row ignored: 16384 x 4096 x 128256 in 1 GiB takes 79.2 ms, by chunked_bf16 78.5; of hidden 2048 and 256000 classes 90.4 and 83.3.
-constexpr int64_t kLeastHidden = 4096;
+// Of an H200, no row ignored: 16384 x 4096 x 128256 in 1 GiB takes 79.2 ms by kept, by chunked_bf16 78.5; of hidden 2048 and 256000 classes 90.4 and 83.3. The
+// latter in 256 MiB by fused 112, by slices of chunked_bf16 122.
+constexpr int64_t kLeastHidden = 4096, kLeastHiddenOfFused = 2048;
 std::string refuse_kept(const D& d, const PlanPreference& p) {
   if (d.hidden < kLeastHidden && p.require_kernel.empty()) return text("its products are slower than cuBLASLt's where hidden is below ", kLeastHidden, "; require_kernel takes it all the same");
   if (d.accumulate && d.grad_w && d.weight_gradient() != DType::f32 && d.tokens <= kMostRows) return "adds to dw in f32 alone";
   return refuse_rounded(d, p);
 }
-template <bool kTf32, bool kRounded, bool kKept = false> Result<PlanState> prepare_row(const Stream& s, const D& d, const PlanPreference& preference) {
+std::string refuse_fused(const D& d, const PlanPreference& p) {
+  if (!d.grad_w) return "is for gradients of w";
+  if (d.accumulate && d.weight_gradient() != DType::f32) return "adds to dw in f32 alone";
+  if (d.chunk) return "has no chunks";
+  if (d.hidden < kLeastHiddenOfFused && p.require_kernel.empty())
+    return text("its products are slower than cuBLASLt's where hidden is below ", kLeastHiddenOfFused, "; require_kernel takes it all the same");
+  return refuse_rounded(d, p);
+}
+template <bool kTf32, bool kRounded, bool kKept = false, bool kFused = false> Result<PlanState> prepare_row(const Stream& s, const D& d, const PlanPreference& preference) {
   if (kKept) BARACUDA_TRY(device::only_sm90a(s));
   PlanPreference p = preference;
   p.math = kTf32 ? MathMode::allow_tf32 : MathMode::strict;
-  return prepare(s, d, p, {kMostRows, kMostBytes, kRounded, kLeastRows, kKept});
+  return prepare(s, d, p, {kMostRows, kMostBytes, kRounded, kLeastRows, kKept, kFused});
 }
 void carve_row(const D& d, const void* state, Carver& c) { (void)carve(d, *static_cast<const State*>(state), DeviceKind::cuda, c); }
 
@@ -258,6 +322,9 @@ template <> std::span<const Kernel<FusedLinearCrossEntropy>> cuda_kernels<FusedL
       {.name = "fused_linear_cross_entropy.cuda.kept", .device = DeviceKind::cuda, .min_arch = 90,
        .launch = launch_all<FusedLinearCrossEntropy>(TypeList<bf16>{}, run_forward), .guarantee = promises<false>, .refuse = refuse_kept,
        .carve = carve_row, .prepare = prepare_row<false, true, true>},
+      {.name = "fused_linear_cross_entropy.cuda.fused", .device = DeviceKind::cuda, .min_arch = 90,
+       .launch = launch_all<FusedLinearCrossEntropy>(TypeList<bf16>{}, run_forward), .guarantee = promises<false>, .refuse = refuse_fused,
+       .carve = carve_row, .prepare = prepare_row<false, true, true, true>},
       {.name = "fused_linear_cross_entropy.cuda.chunked_bf16", .device = DeviceKind::cuda, .min_arch = 80,
        .launch = launch_all<FusedLinearCrossEntropy>(TypeList<bf16>{}, run_forward), .guarantee = promises<false>, .refuse = refuse_rounded,
        .carve = carve_row, .prepare = prepare_row<false, true>},

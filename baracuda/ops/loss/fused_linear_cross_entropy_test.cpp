@@ -16,8 +16,8 @@ void check_case(const FusedCase& c, Layout layout = Layout::dense) {
   expect_fused(c, o, fused_oracle(c), dw, dbias);
   PlanPreference same{};
   if (rounds_logits(c.d))
-    for (const PlanPreference& other : {kKept, kEveryRow, kExactLogits}) {
-      if (!FusedLinearCrossEntropyPlan::select(test_stream(), c.d, other).ok()) continue;  // kept: on sm_90, and does not add to a bf16 dw
+    for (const PlanPreference& other : {kKept, kFused, kEveryRow, kExactLogits}) {
+      if (!FusedLinearCrossEntropyPlan::select(test_stream(), c.d, other).ok()) continue;  // kept, fused: on sm_90, and do not add to a bf16 dw
       same = other;
       for (size_t i = 0; i < dw.size(); ++i) o.dw.set(int64_t(i), dw[i]);
       for (size_t i = 0; i < dbias.size(); ++i) o.dbias.set(int64_t(i), dbias[i]);
@@ -47,6 +47,9 @@ TEST(FusedLinearCrossEntropy, ValuesForEveryDtypeAndOption) {
       if (option >= 10 && t != DType::f64) d.dw_dtype = DType::f32;
       if (option >= 13 && (t == DType::f16 || t == DType::bf16)) d.w_dtype = DType::f32;
       d.mean_over = option == 10 ? MeanOver::weights : MeanOver::tokens;
+      check_case(fused_case(d, uint64_t(option) * 10 + 1, option % 2 ? 4 : 0, option >= 7, option >= 5));
+      if (d.chunk == 0 || !rounds_logits(d)) continue;
+      d.chunk = 0;  // in slices too
       check_case(fused_case(d, uint64_t(option) * 10 + 1, option % 2 ? 4 : 0, option >= 7, option >= 5));
     }
 }
@@ -189,7 +192,8 @@ TEST(FusedLinearCrossEntropy, case_ce_ignored_row_garbage_fused) {
     for (int64_t i = 0; i < 61; ++i)
       if (c.target[size_t(i)] == -100)
         for (int64_t k = 0; k < 16; ++k) c.x.set(i * 16 + k, k % 3 == 0 ? NAN : k % 3 == 1 ? INFINITY : -INFINITY);
-    for (const PlanPreference& row : {PlanPreference{}, kKept}) {
+    for (const PlanPreference& row : {PlanPreference{}, kKept, kFused}) {
+      if (row == kFused) d.chunk = c.d.chunk = clean.d.chunk = 0;
       if (!FusedLinearCrossEntropyPlan::select(test_stream(), d, row).ok()) continue;
       const FusedOutputs o = fused_outputs(d), want = fused_outputs(d);
       ASSERT_OK(run_fused(c, o, row));
@@ -208,6 +212,10 @@ TEST(FusedLinearCrossEntropy, MostlyIgnored) {
       FusedCase c = fused_case(d, 4, 0);
       for (int64_t i = 0; i < 200; ++i)
         if ((i * 7) % 200 >= keep) c.target[size_t(i)] = -100;
+      check_case(c);
+      c.d.chunk = 0;  // in slices too
+      check_case(c);
+      c.d.chunk = 0;
       check_case(c);
     }
 }
@@ -266,8 +274,10 @@ TEST(FusedLinearCrossEntropy, HalvesAreAtLeastAsGoodAsUnfused) {
     const FusedWant exact = fused_oracle(c, DType::f64, DType::f64, false), unfused = fused_oracle(c, t, t, false);
     const auto check = [&](const PlanPreference& preference, const FusedWant& want, double most) {
       const FusedOutputs o = fused_outputs(d);
-      ASSERT_OK(run_fused(c, o, preference));
-      expect_fused(c, o, want);
+      FusedCase same = c;
+      same.d = d;
+      ASSERT_OK(run_fused(same, o, preference));
+      expect_fused(same, o, want);
       auto error = [&](const Values& v, const Values& w) {
         double s = 0;
         for (size_t i = 0; i < v.size(); ++i) s += (rounded(t, v[i]) - w[i]) * (rounded(t, v[i]) - w[i]);
@@ -283,6 +293,8 @@ TEST(FusedLinearCrossEntropy, HalvesAreAtLeastAsGoodAsUnfused) {
     }
     check(kExactLogits, exact, 1);
     check({}, fused_oracle(c), 1.1);
+    d.chunk = 0;
+    if (FusedLinearCrossEntropyPlan::select(test_stream(), d, kFused).ok()) check(kFused, fused_oracle(c), 1);
   }
 }
 

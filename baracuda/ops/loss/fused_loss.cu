@@ -17,12 +17,12 @@ template <class T, class U> __global__ void __launch_bounds__(kThreads) copy_ker
   constexpr int N = kUnit<T, U>;
   const RowsLeft rows(p.kept, p.first, p.rows);
   const int64_t spans = (p.n + kThreads * kSteps * N - 1) / (kThreads * kSteps * N);
-  for (int64_t b = blockIdx.x; b < rows.all * spans; b += gridDim.x) {
+  for (int64_t b = blockIdx.x; b < (p.scatter ? rows.some : rows.all) * spans; b += gridDim.x) {
     const int64_t row = b / spans, begin = b % spans * (kThreads * kSteps * N) + int64_t(threadIdx.x) * N;
     const bool cleared = p.kept.of ? row >= rows.some : p.clear && target_of(p.t, p.first + row) < 0, clear = cleared || !p.from;
     if (!p.from && p.clear && !cleared) continue;
-    const T* from = static_cast<const T*>(p.from) + (p.kept.of && !cleared ? p.kept.of[p.first + row] : row) * p.from_pitch;
-    U* to = static_cast<U*>(p.to) + row * p.to_pitch;
+    const T* from = static_cast<const T*>(p.from) + (p.kept.of && !p.scatter && !cleared ? p.kept.of[p.first + row] : row) * p.from_pitch;
+    U* to = static_cast<U*>(p.to) + (p.scatter ? p.kept.of[p.first + row] : row) * p.to_pitch;
     const bool whole = (clear || aligned(from, N)) && aligned(to, N);
     Chunk<T, N> x[kSteps];
 #pragma unroll
@@ -107,7 +107,9 @@ template <class T> __global__ void __launch_bounds__(kThreads) scale_kernel(cons
 
 template <class T, class U> int copy(const FusedLossCopy& p, void* stream) {
   if (p.rows == 0 || p.n == 0) return 0;
-  return device::launch(copy_kernel<T, U>, device::blocks_for(p.rows * device::ceil_div(p.n, kThreads * kSteps * kUnit<T, U>), 1), kThreads, 0, stream, p);
+  FusedLossCopy c = p;
+  if (!p.clear && !p.kept.of && p.from && p.from_pitch == p.n && p.to_pitch == p.n) c.n = p.rows * p.n, c.rows = 1;  // dense: blocks do not end with rows
+  return device::launch(copy_kernel<T, U>, device::blocks_for(c.rows * device::ceil_div(c.n, kThreads * kSteps * kUnit<T, U>), 1), kThreads, 0, stream, c);
 }
 template <class T> int columns(const FusedLossColumns& p, void* stream) {
   return device::launch(columns_kernel<T>, device::blocks_for(p.n, 32 * kChunk<T>), 32 * kSlices, 0, stream, p);

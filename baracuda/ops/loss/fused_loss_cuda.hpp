@@ -4,7 +4,7 @@
 
 namespace baracuda {
 
-// Rows of a matrix to another one, converted with one rounding; row r is token first + r, or that kept, whose row is taken.
+// Rows of a matrix to another one, converted with one rounding; row r is token first + r, or that kept, whose row is taken, or with scatter written.
 struct FusedLossCopy {
   LossCudaTokens t;
   int64_t first;
@@ -14,6 +14,7 @@ struct FusedLossCopy {
   void* to;
   int64_t from_pitch, to_pitch, rows, n;
   LossKept kept;
+  bool scatter = false;
 };
 // sums[j] = (sums[j] +) sum of x[.][j], rows in order of eighths. Of rows that are kept the last ones come first: they replace what is there.
 struct FusedLossColumns { const void* x; int64_t pitch, rows, n; double* sums; bool add; int64_t first; LossKept kept; };

@@ -50,6 +50,7 @@ inline bool rounds_logits(const FusedDescriptor& d) {
   return on_cuda() && d.dtype == DType::bf16 && d.weight() == DType::bf16 && (d.grad_x || d.grad_w || d.grad_bias);
 }
 inline constexpr PlanPreference kKept{.require_kernel = "fused_linear_cross_entropy.cuda.kept"};
+inline constexpr PlanPreference kFused{.require_kernel = "fused_linear_cross_entropy.cuda.fused"};
 inline constexpr PlanPreference kEveryRow{.require_kernel = "fused_linear_cross_entropy.cuda.chunked_bf16"};
 inline constexpr PlanPreference kExactLogits{.require_kernel = "fused_linear_cross_entropy.cuda.chunked"};
 // round_logits, round_dlogits: what an unfused computation in that dtype would do; f64 for the oracle proper. rounded: the scales allow

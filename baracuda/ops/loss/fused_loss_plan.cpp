@@ -10,6 +10,8 @@ int64_t w_block(const D& d) {
 }
 
 namespace {
+// Of a row's parts of statistics.
+int64_t part_bytes(const D& d) { return (d.classes + kFusedColumns - 1) / kFusedColumns * int64_t(sizeof(FusedPart) + (d.label_smoothing > 0 ? sizeof(float) : 0)); }
 // Rows start 64 bytes apart from a page, so that columns do not compete for one set of a cache.
 int64_t logits_pitch(int64_t classes) {
   const int64_t pitch = (classes + 15) / 16 * 16;
@@ -95,8 +97,9 @@ int64_t default_chunk(const D& d, ChunkLimits limits) {
 }
 // Elements of the logits of a chunk, or of those of a slice and all rows of x after them; -1 beyond all counts.
 int64_t logits_count(const D& d, const State& s) {
-  const int64_t of_chunk = Shape{s.most_rows, s.pitch}.numel(), of_slice = s.slice ? Shape{d.tokens, s.slice_pitch + d.hidden}.numel() : 0;
-  return of_chunk < 0 || of_slice < 0 ? -1 : std::max(of_chunk, of_slice);
+  const int64_t of_chunk = Shape{s.most_rows, s.pitch}.numel(), of_slice = s.slice ? Shape{d.tokens, s.slice_pitch + (s.fused ? 0 : d.hidden)}.numel() : 0;
+  if (of_chunk < 0 || of_slice < 0) return -1;
+  return std::max({of_chunk, of_slice, s.fused ? kTile * part_bytes(d) / int64_t(byte_size(s.logits)) : 0});
 }
 uint64_t logits_bytes(const D& d, const State& s) {
   const int64_t count = logits_count(d, s);
@@ -118,7 +121,20 @@ template <class F> std::optional<State> sliced(const Stream& stream, const D& d,
   while (logits_bytes(d, arrangement(1, std::min(d.classes, width))) > room) width = smaller_chunk(d.classes, width);
   return arrangement(rows, std::min(d.classes, width));
 }
+// Slices of all rows that count, as few as `most` bytes allow, and chunks of rows that fit there too, for operands that the copy engine cannot read.
+template <class F> std::optional<State> fused_slices(const Stream& stream, const D& d, uint64_t most, uint64_t of_products, F size_of) {
+  const int64_t tiles = (d.classes + kFusedColumns - 1) / kFusedColumns;
+  for (int64_t parts = 1; parts <= tiles; ++parts) {
+    const int64_t width = std::min(d.classes, (tiles - 1) / parts * kFusedColumns + kFusedColumns), pitch = logits_pitch(width);
+    State s = sized(stream, d, std::max<int64_t>(1, Shape{d.tokens, pitch}.numel() / logits_pitch(d.classes)), true);
+    s.dw_at_once = false, s.kept = s.fused = true, s.slice = width, s.slice_pitch = pitch;
+    if (const uint64_t size = size_of(s); size <= most && most - size >= of_products) return s;
+  }
+  return {};
+}
 }  // namespace
+
+int64_t statistics_rows(const D& d, const State& s) { return std::max<int64_t>(1, logits_count(d, s) * int64_t(byte_size(s.logits)) / part_bytes(d) / kTile) * kTile; }
 
 Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference& preference, ChunkLimits limits) {
   const bool cpu = stream.device.kind == DeviceKind::cpu;
@@ -130,13 +146,23 @@ Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference
     return c.size();
   };
   const auto done = [](State s) { return PlanState(std::make_shared<const State>(std::move(s))); };
+  constexpr uint64_t kLittle = 4096;  // of products
+  const uint64_t of_products = limits.kept ? kLittle : UINT64_MAX;  // kept: only operands that the copy engine cannot read need them
+  if (limits.fused) {
+    if (preference.require_kernel.empty() && d.tokens > 0)
+      for (const int64_t chunk : {std::min(limits.rows, d.tokens), std::min(limits.least_rows, d.tokens)})
+        if (size_of(sized(stream, d, chunk, true)) <= preference.max_workspace) return Status(Code::unsupported, "chunks of rows fit too, and take three products instead of four");
+    auto s = fused_slices(stream, d, std::min(preference.max_workspace, uint64_t(limits.logits_bytes)), kLittle, size_of);
+    if (!s) return Status(Code::unsupported, "max_workspace leaves no room for slices of the classes");
+    BARACUDA_TRY_ASSIGN(made, make_state(stream, d, preference, *std::move(s), kLittle));
+    return done(std::move(made));
+  }
   bool slices = limits.rounded && !limits.kept && d.grad_w && !dw_is_sum(d) && !d.chunk;
   int64_t chunk = d.chunk ? d.chunk : cpu ? default_chunk(d, limits) : d.tokens == 0 ? 1 : chunk_of(d.tokens, (d.tokens - 1) / limits.rows + 1);
   for (;; chunk = cpu ? chunk / 2 : smaller_chunk(d.tokens, chunk)) {
     const bool last = d.chunk || chunk == 1;
     if (slices && !last && chunk < std::min(limits.least_rows, d.tokens)) {
       slices = false;
-      constexpr uint64_t kLittle = 4096;
       for (const uint64_t of_products : {UINT64_MAX, kLittle}) {  // again, where the products take too much of it
         auto s = sliced(stream, d, most, of_products == kLittle ? kLittle : 0, size_of);
         if (!s) break;
@@ -149,7 +175,7 @@ Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference
     State without = sized(stream, d, chunk, limits.rounded);
     without.kept = limits.kept;
     if (!last && size_of(without) > preference.max_workspace) continue;
-    BARACUDA_TRY_ASSIGN(state, make_state(stream, d, preference, without));
+    BARACUDA_TRY_ASSIGN(state, make_state(stream, d, preference, without, of_products));
     if (last || size_of(state) <= preference.max_workspace) return done(std::move(state));
   }
 }
@@ -166,15 +192,16 @@ Scratch carve(const D& d, const State& s, DeviceKind device, Carver& c) {
   // The CPU gathers the rows that count. CUDA knows their number on the device alone: it does so too, or keeps every row where it is and clears the others.
   if (cpu || s.kept) w.kept = c.take<int64_t>("kept rows", d.tokens);
   if (s.kept) w.count = c.take<int64_t>("their number", 1);
+  if (s.fused) w.target = c.take<int>("their targets", d.tokens), w.at_target = c.take<float>("logits at targets", d.tokens), w.slopes = c.take<FusedSlope>("factors per row", d.tokens);
   if (!cpu) w.factor = c.take<double>("1 / denominator", 1 + kLossParts);
   if (!cpu && d.label_smoothing > 0) w.total = c.take<double>("sum per row", d.tokens);
   w.dbias = static_cast<double*>(take("sums of dbias", d.grad_bias, 1, d.classes, DType::f64));
   w.bias = take("bias", d.bias && d.weight() != t.acc, 1, d.classes, t.acc);
   w.logits = c.take_bytes("logits", logits_count(d, s), byte_size(s.logits));
   w.lse = take("lse", s.slice, 1, d.tokens, t.acc);
-  w.x = take("rows of x", cpu ? uses_x(d) : !d.grad_x && (s.kept || (d.grad_w && t.dlogits == d.dtype && !s.slice)), s.most_rows, d.hidden, d.dtype);
+  w.x = take("rows of x", cpu ? uses_x(d) : s.fused ? !d.grad_x : s.kept || (!d.grad_x && d.grad_w && t.dlogits == d.dtype && !s.slice), s.fused ? d.tokens : s.most_rows, d.hidden, d.dtype);
   w.wide_x = take("widened rows of x", uses_wide_x(d), s.most_rows, d.hidden, t.acc);
-  w.dx = take("rows of dx", d.grad_x && (cpu || dx_out(d) != d.dtype), s.most_rows, d.hidden, dx_out(d));
+  w.dx = s.fused ? take("sums of dx", d.grad_x, d.tokens, d.hidden, t.acc) : take("rows of dx", d.grad_x && (cpu || dx_out(d) != d.dtype), s.most_rows, d.hidden, dx_out(d));
   w.dw = take("sums of dw", d.grad_w && !dw_is_sum(d) && !s.dw_at_once && !s.slice, d.classes, d.hidden, t.acc);
   w.wide_w = take("widened rows of w", widens_w(d), w_block(d), d.hidden, t.acc);
   w.gemm = {c.take_bytes("matrix products", int64_t(s.gemm_bytes), 1), s.gemm_bytes};

@@ -2,6 +2,7 @@
 // What the rows of fused linear cross entropy decide before there is data, on any device: types, chunk, products, scratch.
 #include "baracuda/ops/gemm/gemm.hpp"
 #include "baracuda/ops/loss/fused_linear_cross_entropy.hpp"
+#include "baracuda/ops/loss/fused_product.hpp"
 
 namespace baracuda::fused_loss {
 
@@ -40,19 +41,23 @@ struct State : FusedLossChunk {
   int64_t slice = 0, slice_pitch = 0;
   std::vector<Products> slices;  // by classes
   bool kept = false;        // CUDA: rows that count are gathered, and products go by their number
+  bool fused = false;       // and with slices: logits are not stored, their gradients are, and dx is summed in f32 over the slices
   bool dw_at_once = false;  // one product makes dw, and rounds it
   uint64_t gemm_bytes = 0;
 };
 // The chunk, where it is not given. CPU: the rule, raised up to so many rows while their logits take at most so many bytes, and halved
 // until the preference's workspace is met. CUDA: chunks of one size, as few as these limits and the workspace allow, or slices where
 // chunks would have less than least_rows. rounded: logits have the type of their gradient, which takes their place.
-// kept: for the rows that count, in chunks.
-struct ChunkLimits { int64_t rows, logits_bytes; bool rounded = false; int64_t least_rows = 0; bool kept = false; };
+// kept: for the rows that count, in chunks. fused: for them all, in slices.
+struct ChunkLimits { int64_t rows, logits_bytes; bool rounded = false; int64_t least_rows = 0; bool kept = false, fused = false; };
 Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference& preference, ChunkLimits limits);
 
 struct Scratch {
   double *loss, *z_part, *dbias, *factor, *total;
   int64_t *kept, *count;
+  int* target;               // of rows that are kept
+  float* at_target;
+  FusedSlope* slopes;
   void *bias, *logits, *x, *wide_x, *dx, *dw, *wide_w, *lse;
   Workspace gemm;
 };
@@ -60,6 +65,9 @@ Scratch carve(const D& d, const State& s, DeviceKind device, Carver& c);
 
 std::string refuse_types(const D& d);
 PrecisionGuarantee guarantee(const D& d);
+
+// Rows whose statistics fit where slices will be.
+int64_t statistics_rows(const D& d, const State& s);
 
 inline TensorView matrix(const void* p, DType t, int64_t rows, int64_t n, int64_t pitch, Device device = {}) {
   return {const_cast<void*>(p), t, device, {rows, n}, {pitch, 1}};

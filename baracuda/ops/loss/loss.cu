@@ -79,8 +79,11 @@ __global__ void __launch_bounds__(kKeepThreads) keep_kernel(const __grid_constan
         if (lane >= w) up_to += other;
       }
       const int of_warp = __shfl_sync(0xffffffffu, up_to, warp) - __popc(kept), of_all = __shfl_sync(0xffffffffu, up_to, 31);
-      if (target[k] >= 0) p.of[before + of_warp + __popc(kept & ((1u << lane) - 1))] = i;
-      else if (i < p.t.tokens) p.loss[i] = p.z_part[i] = target[k] == kInvalid ? double(kNaN) : 0;
+      const int64_t at = before + of_warp + __popc(kept & ((1u << lane) - 1));
+      if (target[k] >= 0) {
+        p.of[at] = i;
+        if (p.target) p.target[at] = int(target[k]);
+      } else if (i < p.t.tokens) p.loss[i] = p.z_part[i] = target[k] == kInvalid ? double(kNaN) : 0;
       before += of_all;
     }
   }
@@ -94,7 +97,7 @@ template <bool kShaped, class T> __device__ __forceinline__ Acc<T> row_value(con
   V x = value(v);
   if constexpr (kShaped) {
     if (p.bias) x = x + V::of(static_cast<const A*>(p.bias)[j]);
-    if (p.softcap > 0) x = loss::cap(x, V(p.softcap));
+    if (p.softcap > 0 && !p.capped) x = loss::cap(x, V(p.softcap));
   }
   return x.v;
 }

@@ -37,12 +37,13 @@ struct LossCudaRows {
   void* dx;                  // null: no gradient; x itself (rows_to_bf16: each row the second half of x's), or apart from it
   int64_t x_pitch, dx_pitch, first, rows, first_column, columns;
   double smoothing, z, softcap;
+  bool capped;               // x has its bias and cap
   DeviceVector lse_in, lse_out;  // known: dx alone is computed; wanted
   double *loss, *z_part;     // per token, weighted; null: not wanted
   double* total;             // per token, with smoothing and loss: scratch
   LossKept kept;
 };
-struct LossCudaKeep { LossCudaTokens t; int64_t *of, *count; double *loss, *z_part; };  // finds them in order; of the others, the loss
+struct LossCudaKeep { LossCudaTokens t; int64_t *of, *count; double *loss, *z_part; int* target; };  // finds them in order, and their targets (null: not wanted); of the others, the loss
 struct LossCudaSum { LossCudaTokens t; const double* per_token; DeviceVector out; int parts = 0; };
 struct LossCudaKernels {
   ByDType<int (*)(const LossCudaTokens&, void* stream)> denominator;   // by the accumulator's type
@@ -52,7 +53,7 @@ struct LossCudaKernels {
   int (*keep)(const LossCudaKeep&, void* stream);
 };
 extern const LossCudaKernels loss_cuda_kernels;
-// Rows that fit on the chip, without bias, softcap and lse_in; kLossNotHeld where this one is none. f64: null.
+// Rows that fit on the chip, without lse_in, and bias and softcap unless they have them; kLossNotHeld where this one is none. f64: null.
 inline constexpr int kLossNotHeld = -1;
 struct LossHeldKernels {
   ByDType<int (*)(const LossCudaRows&, void* stream)> rows;

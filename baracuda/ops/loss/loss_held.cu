@@ -17,7 +17,6 @@ inline namespace BARACUDA_ISA {
 namespace {
 using namespace device_rows;
 using namespace loss_device;
-using Double = Pack<double, 1>;
 
 constexpr int kMostThreads = 256, kMostBlocks = 8;  // of a team; of a row
 constexpr int64_t kMostWords = 4480;       // 70 KiB of a row in a block, three of which a multiprocessor of sm_90 holds
@@ -135,17 +134,12 @@ __device__ __forceinline__ float warp_max(float v) {
   return v;
 }
 
-// What is known of a token before its row.
-__device__ __forceinline__ double upstream(const LossCudaRows& p, int64_t token) {
-  return read<float>(p.t.weights, token, 1) * (read<float>(p.t.dloss, p.t.per_token ? token : 0, 1) * p.t.scale) * *p.t.factor;
-}
 __device__ __forceinline__ Known known_of(const LossCudaRows& p, double g, double exps, float most) {
-  const double lse = p.z == 0 ? 0 : double(most) + log(Double(exps)).v;
-  const loss::RowGradient k = loss::row_gradient(g, exps, lse, double(p.t.classes), p.smoothing, p.z);
+  const loss::RowGradient k = gradient_of(p.t, g, exps, most, p.smoothing, p.z);
   return {k.per_exp, k.uniform, k.hit, most};
 }
-template <class U> __device__ __forceinline__ U at_hit(const Known& k, float x) {
-  return from_double<U>(k.per_exp * double(exp(Pack<float, 1>::of(x) - Pack<float, 1>::of(k.most)).v) - k.uniform - k.hit);
+template <class U> __device__ __forceinline__ U at_hit(const Known& k, float x, double slope) {
+  return from_double<U>(at_target_of({k.per_exp, k.uniform, k.hit}, x, k.most) * slope);
 }
 // For finish_kernel.
 __device__ __forceinline__ void note(const LossCudaRows& p, int64_t token, double exps, double total, float most, float at_target) {
@@ -241,7 +235,7 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kMost
     double g = 0;
     if (warp == 0) {
       at_target = value(row.x[target]).v;
-      g = upstream(p, token);
+      g = upstream(p.t, token);
     }
     if (h.buffers == 2) wait_for_words<1>();
     else wait_for_words<0>();
@@ -321,21 +315,25 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kMost
       meet();
       if (warps > 1) known = told;
       const RowSlope<U, float> slope(known.per_exp, known.uniform);
+      const Cap cap(p.softcap);
       const float most = known.most;
+const auto put = [&](auto capped) {
 #pragma unroll 2
-      for (int q = int(threadIdx.x); q < row.mine; q += team) {
-        float v[K];
-        unpack<T>(held[q], v);
+        for (int q = int(threadIdx.x); q < row.mine; q += team) {
+          float v[K];
+          unpack<T>(held[q], v);
 #pragma unroll
-        for (int j = 0; j < K; ++j) v[j] = slope(v[j] - most);
-        uint32_t part[Row<T, U, kWhole>::kParts];
-        pack<U>(v, part);
-        row.store(q, part);
-      }
+          for (int j = 0; j < K; ++j) v[j] = decltype(capped)::value ? slope(v[j] - most) * cap.slope(v[j]) : slope(v[j] - most);
+          uint32_t part[Row<T, U, kWhole>::kParts];
+          pack<U>(v, part);
+          row.store(q, part);
+        }
+      };
+      p.softcap > 0 ? put(std::true_type{}) : put(std::false_type{});
       const int64_t at = (target + row.shift) / K - first;
       if (at >= 0 && at < row.mine && int(at % team) == int(threadIdx.x)) {  // the thread that wrote there
         const float there = value(reinterpret_cast<const T*>(held + at)[(target + row.shift) % K]).v;
-        row.dx[target] = at_hit<U>(known, there);
+        row.dx[target] = at_hit<U>(known, there, p.softcap > 0 ? double(cap.slope(there)) : 1);
       }
     }
     if (p.loss && rank == 0 && threadIdx.x == 0) note(p, token, exps, total, known.most, at_target);
@@ -352,11 +350,8 @@ __global__ void __launch_bounds__(kFinish) finish_kernel(const __grid_constant__
     double ce = target == kInvalid ? double(kNaN) : 0, z = ce, lse = ce;
     if (target >= 0) {
       const float2 found = reinterpret_cast<const float2*>(p.z_part)[token];
-      const double m = double(found.x), n = double(p.t.classes), w = read<float>(p.t.weights, token, 1);
-      const Double log_sum = log(Double(p.loss[token]));
-      lse = m + log_sum.v;
-      z = w * loss::z_part(Double(lse), p.z).v;
-      ce = w * loss::cross_entropy(log_sum, Double(double(found.y) - m), Double(p.smoothing > 0 ? p.total[token] : 0), n, p.smoothing).v + z;
+      const RowLoss made = loss_of(p.t, token, p.loss[token], found.x, found.y, p.smoothing > 0 ? p.total[token] : 0, p.smoothing, p.z);
+      ce = made.loss, z = made.z, lse = made.lse;
     }
     p.loss[token] = ce, p.z_part[token] = z;
     if (p.lse_out.data) static_cast<float*>(p.lse_out.data)[p.lse_out.at(token)] = float(lse);
@@ -404,7 +399,7 @@ template <class T, class U> int held(const LossCudaRows& p, void* stream) {
   int device = 0;
   if (const cudaError_t e = cudaGetDevice(&device)) return int(e);
   const Shares s = shares_of(p.t.classes, int(sizeof(T)), device::facts(device).arch);
-  if (s.words == 0 || p.lse_in.data || p.bias || p.softcap > 0) return kLossNotHeld;
+  if (s.words == 0 || p.lse_in.data || (!p.capped && (p.bias || p.softcap > 0))) return kLossNotHeld;
   constexpr int K = kChunk<T>;
   const bool whole = p.t.classes % K == 0 && uintptr_t(p.x) % 16 == 0 && p.x_pitch % K == 0 &&
                      (!p.dx || (uintptr_t(p.dx) % (sizeof(U) * K) == 0 && p.dx_pitch % K == 0));
