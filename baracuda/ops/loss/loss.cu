@@ -275,6 +275,8 @@ int threads_of(int64_t n, int chunk) {
 }
 template <class T, class U> int rows(const LossCudaRows& p, void* stream) {
   if (p.rows == 0) return 0;
+  if constexpr (sizeof(T) < 8 && std::is_same_v<T, U>)
+    if (const int e = loss_short_rows[kDTypeOf<T>](p, stream); e != kLossNotHeld) return e;
   if constexpr (sizeof(T) < 8) {
     const auto held = std::is_same_v<T, U> ? loss_held_kernels.rows[kDTypeOf<T>] : loss_held_kernels.rows_to_bf16;
     if (const int e = held(p, stream); e != kLossNotHeld) return e;

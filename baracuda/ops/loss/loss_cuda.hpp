@@ -60,5 +60,7 @@ struct LossHeldKernels {
   int (*rows_to_bf16)(const LossCudaRows&, void* stream);
 };
 extern const LossHeldKernels loss_held_kernels;
+// Rows of few classes, without bias, softcap and lse_in, likewise. f64: null.
+extern const ByDType<int (*)(const LossCudaRows&, void* stream)> loss_short_rows;
 
 }  // namespace baracuda
