@@ -1,8 +1,8 @@
-// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims up to 64.
+// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims up to 64, with softcap or ALiBi (kGeneral) up to 128.
 //   keys kernel   two warpgroups own 64 keys each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with the weights in registers; ds (kGeneral: from
 //                 p times the softcap's derivative, which waits in shared memory) by way of shared memory to a third one, which makes the halves of dq = ds k.
-//                 A fourth has tiles brought and dq added by the copy engine. kStays (bf16, plain scores, short sequences): thread blocks stay and take
-//                 blocks of keys one after the other, the next one's k, v and tiles under the last products and the writing of this one
+//                 A fourth has tiles brought and dq added by the copy engine. kStays (bf16 up to 64 columns, plain scores, short sequences): thread blocks stay
+//                 and take blocks of keys one after the other, the next one's k, v and tiles under the last products and the writing of this one
 #include "baracuda/ops/attention/attention_ordered.cuh"
 
 namespace baracuda {
@@ -10,17 +10,16 @@ inline namespace BARACUDA_ISA {
 namespace {
 using namespace attention;
 
-constexpr int kWidth = 64;
-template <bool kGeneral, bool kStaying> struct Config {
+template <int kWidth, bool kGeneral, bool kStaying> struct Config {
   static constexpr int kRows = sdpa_ordered_keys(kWidth), kWorkers = 256, kThreads = 512, kTile = kQueryTile<kWidth>;  // keys of a block, queries of a tile
   static constexpr bool kStays = kStaying;  // thread blocks stay: there is room for the next block's k and v
   static constexpr int kHeld = kStays ? 2 : 1;
   static constexpr size_t kBytes = size_t(2 * kHeld * kRows + 4 * kTile) * kWidth * 2 + (kGeneral ? 2 : 1) * kRows * kTile * 2 + 2 * kPartBytes + 2 * kTile * 8 + 1024;
 };
 
-template <class T, bool kGeneral, bool kStays> __global__ void __launch_bounds__(Config<kGeneral, kStays>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
+template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __launch_bounds__(Config<kWidth, kGeneral, kStays>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  using C = Config<kGeneral, kStays>;
+  using C = Config<kWidth, kGeneral, kStays>;
   constexpr int kTile = C::kTile, kSums = kTile / 8;
   constexpr uint32_t kTileBytes = kTile * kWidth * 2, kRowsBytes = C::kRows * kWidth * 2, kSlopeBytes = C::kRows * kTile * 2;
   const SdpaCuda& p = work.p;
@@ -111,7 +110,8 @@ template <class T, bool kGeneral, bool kStays> __global__ void __launch_bounds__
         const float inverse = kIsF16<T> ? power_of_two(-slope_power(largest)) : 1;
 #pragma unroll 1
         for (int c = 0; c < 2; ++c) {
-          const uint64_t left = operand(anew(ds0) + uint32_t(c) * C::kRows * 128), right = operand(k0);
+          const uint32_t further_part = uint32_t(c) * C::kRows * 128;
+          const uint64_t left = operand(anew(ds0) + (kTile == 64 ? 0 : further_part)), right = operand(k0 + (kTile == 64 ? further_part : 0));
           pin(dq);
           begin_products();
 #pragma unroll
@@ -269,14 +269,15 @@ template <class T, bool kGeneral, bool kStays> __global__ void __launch_bounds__
 #endif
 }
 
-template <class T, bool kGeneral, bool kStays = false> int launch_keys(const SdpaCuda& p, void* stream) {
-  return launch_ordered<T, kWidth, Config<kGeneral, kStays>>(p, keys_kernel<T, kGeneral, kStays>, stream);
+template <class T, int kWidth, bool kGeneral, bool kStays = false> int launch_keys(const SdpaCuda& p, void* stream) {
+  return launch_ordered<T, kWidth, Config<kWidth, kGeneral, kStays>>(p, keys_kernel<T, kWidth, kGeneral, kStays>, stream);
 }
 template <class T> int backward(const SdpaCuda& p, void* stream) {
-  if (general(p)) return launch_keys<T, true>(p, stream);
-  if constexpr (!kIsF16<T>)
-    if (p.k_len <= 4096) return launch_keys<T, false, true>(p, stream);  // of long sequences, blocks that stay were 4 % slower
-  return launch_keys<T, false>(p, stream);
+  if constexpr (!kIsF16<T>) {
+    if (general(p)) return sdpa_ordered_width(p.head_dim, p.head_dim_v) == 64 ? launch_keys<T, 64, true>(p, stream) : launch_keys<T, 128, true>(p, stream);
+    if (p.k_len <= 4096) return launch_keys<T, 64, false, true>(p, stream);  // of long sequences, blocks that stay were 4 % slower
+  }
+  return launch_keys<T, 64, false>(p, stream);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims from 65 to 128. Two warpgroups own 64 keys
+// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims from 65 to 128, plain scores. Two warpgroups own 64 keys
 // each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with weights in registers, and, of ds of both in shared memory, halves of the columns of
 // dq = ds k. Products queue up, so that the tensor cores always have some: the next tile's scores before the two meet, dq and dk of this one, the next
 // one's dp, under which its p is made, dv, under which its ds is. A third warpgroup has tiles brought and dq added by the copy engine.
@@ -18,7 +18,7 @@ template <int kWidth> struct Config {
   static constexpr size_t kBytes = 2 * kRowsBytes + (kQueries + 2) * kTileBytes + 2 * kSlopeBytes + 2 * kPartBytes + kQueries * kTile * 8 + 1024;
 };
 
-template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(Config<kWidth>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
+template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using C = Config<kWidth>;
   constexpr int kTile = C::kTile, kSums = kTile / 8, kQueries = C::kQueries, kRest = kWidth % 64 == 0 ? 64 : kWidth % 64;  // columns of the second half of dq
@@ -63,7 +63,6 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
     take_registers<240>();
     using Keys = MmaTile<T, C::kWide, C::kWorkers, C::kRows>;
     using Queries = MmaTile<T, C::kWide, C::kWorkers, kTile>;
-    constexpr bool kKept = kWidth < 128 || !kGeneral;  // registers hold ds for dk, which otherwise comes from shared memory
     const int warp = __shfl_sync(kAllLanes, int(threadIdx.x) / 32, 0), group = warp / 4, lane = int(threadIdx.x) % 32, t = lane % 4, first = warp * 16;
     const auto row = [](int r) {  // the thread's, of a product
       const int at = int(anew(threadIdx.x));
@@ -72,7 +71,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
     const uint32_t my_slopes = ds0 + uint32_t((first + lane % 16) * 128 + ((7 ^ lane / 16 ^ lane % 8) << 4));  // where the lane has the last row of ds stored
     const uint32_t mine = uint32_t(group) * 64 * 128;                                                         // the warpgroup's rows of k and v
     float dk[1][kWidth / 8][4] = {}, dv[1][kWidth / 8][4] = {}, x[1][kSums][4], y[1][kSums][4];
-    uint32_t weights[kSums][2], slopes[kSums][2], derived[kGeneral ? kSums : 1][2], seen[2];
+    uint32_t weights[kSums][2], slopes[kSums][2], seen[2];
     bool bad = false;
     if (place.all > 0) {
       barrier_wait(k_full, 0);
@@ -108,16 +107,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
       begin_dots(y[0], v0, dy0 + uint32_t(i) * kTileBytes);
     };
     const auto begin_dv = [&](int u) { begin_weighted(dv[0], weights, dy0 + anew(uint32_t(u % 2)) * kTileBytes); };
-    const auto begin_dk = [&](int u) {
-      const uint32_t q = q0 + anew(uint32_t(u % kQueries)) * kTileBytes;
-      if constexpr (kKept) return begin_weighted(dk[0], slopes, q);
-      const uint64_t a = operand(anew(ds0 + mine) + uint32_t(u % 2) * kSlopeBytes), b = operand(q, kTile * 128);
-      pin(dk[0]);
-      begin_products();
-#pragma unroll
-      for (int k = 0; k < kTile / 16; ++k) wgmma<T, 0, 1>(dk[0], further(a, k * 32), further(b, k * 2048), 1);
-      commit_products();
-    };
+    const auto begin_dk = [&](int u) { begin_weighted(dk[0], slopes, q0 + anew(uint32_t(u % kQueries)) * kTileBytes); };
     // The warpgroup's columns of dq, in registers of dp; past kWidth they are 0.
     const auto begin_dq = [&](int u) {
       const uint64_t left = operand(anew(ds0) + uint32_t(u % 2) * kSlopeBytes), right = operand(k0 + uint32_t(group) * C::kRows * 128);
@@ -151,10 +141,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
 #pragma unroll
           for (int e = 0; e < 4; ++e) x[0][j][e] = bad_key[row(e / 2)] ? float(kNaN) : x[0][j][e];
       }
-      if constexpr (kGeneral)
-        to_weights<T>(x[0], sums, scores_of(p, place, place.head0 + head), float(query + 2 * t + int(place.mask.shift) - place.key0 - row(0)),
-                      [&](int j, uint32_t a, uint32_t b) { derived[j][0] = a, derived[j][1] = b; });
-      else to_weights(x[0], sums, work.unit);
+      to_weights(x[0], sums, work.unit);
       if (masked) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) keep_seen(x[0], r, queries_seen<kTile>(seen_by[row(r)], query));
@@ -163,8 +150,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
       for (int j = 0; j < kSums; ++j) weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
       if constexpr (kBehind) {
         wait_products<1>();
-        pin(dk[0]);
-        if constexpr (kKept) pin(slopes);
+        pin(dk[0]), pin(slopes);
         if (lane == 0) barrier_arrive(q_free + 8 * ((u + kQueries - 1) % kQueries));
       }
       // Weights of 0 must not meet what is not finite, which shows in the sums of its query.
@@ -187,10 +173,8 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
 #pragma unroll
       for (int j = 0; j < kSums; ++j) {
         const float2 delta = load_shared_pair(sums + 4 * kTile + 8 * (4 * j + t));
-        uint32_t part[2] = {weights[j][0], weights[j][1]};
-        if constexpr (kGeneral) part[0] = derived[j][0], part[1] = derived[j][1];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) y[0][j][e] = slope_of<T>((e % 2 ? high_value<T>(part[e / 2]) : low_value<T>(part[e / 2])).v, y[0][j][e], e % 2 ? delta.y : delta.x, factor);
+        for (int e = 0; e < 4; ++e) y[0][j][e] = slope_of<T>((e % 2 ? high_value<T>(weights[j][e / 2]) : low_value<T>(weights[j][e / 2])).v, y[0][j][e], e % 2 ? delta.y : delta.x, factor);
       }
       if (masked) {
 #pragma unroll
@@ -231,8 +215,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
       wait_products<1>();
       put_dq(u);
       wait_products<0>();
-      pin(dk[0]);
-      if constexpr (kKept) pin(slopes);
+      pin(dk[0]), pin(slopes);
     }
     named_wait(1, C::kWorkers);  // v is read no more, nor are q and dy
     write_keys<Keys, T, kWidth>(work, place, false, dk, kIsF16<T> && place.all > 0 ? power_of_two(-slope_power(largest)) : 1, q0, first);
@@ -241,10 +224,10 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
 #endif
 }
 
-template <class T, int kWidth> int launch_scores(const SdpaCuda& p, void* stream) {
-  return launch_ordered<T, Config<kWidth>::kWide, Config<kWidth>>(p, general(p) ? keys_kernel<T, kWidth, true> : keys_kernel<T, kWidth, false>, stream);
+template <class T, int kWidth> int launch_width(const SdpaCuda& p, void* stream) {
+  return launch_ordered<T, Config<kWidth>::kWide, Config<kWidth>>(p, keys_kernel<T, kWidth>, stream);
 }
-template <class T> int backward(const SdpaCuda& p, void* stream) { return most(p.head_dim, p.head_dim_v) <= 96 ? launch_scores<T, 96>(p, stream) : launch_scores<T, 128>(p, stream); }
+template <class T> int backward(const SdpaCuda& p, void* stream) { return most(p.head_dim, p.head_dim_v) <= 96 ? launch_width<T, 96>(p, stream) : launch_width<T, 128>(p, stream); }
 
 }  // namespace
 }  // namespace BARACUDA_ISA

@@ -331,8 +331,10 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
 }
 
 template <class T> int backward(const SdpaCuda& p, void* stream) {
-  if (sdpa_ordered_width(p.head_dim, p.head_dim_v) == 192) return launch_ordered<T, 192, Config<192>>(p, general(p) ? keys_kernel<T, 192, true> : keys_kernel<T, 192, false>, stream);
-  return launch_ordered<T, 256, Config<256>>(p, general(p) ? keys_kernel<T, 256, true> : keys_kernel<T, 256, false>, stream);
+  if (sdpa_ordered_width(p.head_dim, p.head_dim_v) <= 192) return launch_ordered<T, 192, Config<192>>(p, keys_kernel<T, 192, false>, stream);
+  if constexpr (!kIsF16<T>)
+    if (general(p)) return launch_ordered<T, 256, Config<256>>(p, keys_kernel<T, 256, true>, stream);
+  return launch_ordered<T, 256, Config<256>>(p, keys_kernel<T, 256, false>, stream);
 }
 
 }  // namespace
