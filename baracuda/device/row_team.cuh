@@ -38,7 +38,7 @@ struct TeamShape {
   }
   // Of a gradient: where every row can have a team at once.
   TeamShape of_gradient(int64_t rows) const {
-    if (cluster != 1 || team > kSeveralBlock / 2 || rows * team > int64_t(132) * kSeveralBlock) return *this;
+    if (cluster != 1 || team <= 32 || team > kSeveralBlock / 2 || rows * team > int64_t(132) * kSeveralBlock) return *this;
     return {team, kSeveralBlock, 1, true};
   }
   // With so many threads on each of 132 multiprocessors; a smaller device takes the blocks in turn.

@@ -45,7 +45,7 @@ template <class D> device::Walk<2> walk_lists(const D& d, const TensorView& x, c
 template <class D> bool held_lists(const D& d, const TensorView& x, const TensorView& dy, const TensorView& y, int64_t groups, HeldListsCuda& p) {
   using norm_detail::channels_of, norm_detail::span_of;
   const int64_t span = span_of(d), n = p.join.n, lanes = 16 / int64_t(byte_size(d.dtype));
-  if (n == 0 || n > kHeldChunks * kListChunk || span % lanes || p.join.lists >= int64_t(1) << 31 || !channel_held_cuda[d.dtype]) return false;
+  if (n <= 16 /* more lists than a block keeps */ || n > kHeldChunks * kListChunk || span % lanes || p.join.lists >= int64_t(1) << 31 || !channel_held_cuda[d.dtype]) return false;
   const auto place = [&](const TensorView& v, HeldTensorCuda& to) {
     if (v.absent()) return true;
     int64_t step = 1;

@@ -149,16 +149,9 @@ template <class T, class W, int C, bool kWhole, bool kSeveral> __global__ void _
     const auto x_at = [&](int c, int j) { return held[1].chunk[c][j]; };
     if (!p.rstd) scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[0], shared[1], x_at, [&](auto f) { over_row(x, n, t, f); });
     float dot[1] = {0};
-    V h[C][N], g[C][N];  // xhat, and dy w; of halves, whose instructions count, made once
     each_chunk<T, C>(n, t, [&](int c, int i) {
       const auto w = weight_at(c, i);
-      if constexpr (!kWhole)
-#pragma unroll
-        for (int j = 0; j < N; ++j) h[c][j] = g[c][j] = 0;
-      each_lane<kWhole, N>(i, n, [&](int j) {
-        g[c][j] = held[0].chunk[c][j] * w.at(p, j), h[c][j] = x_at(c, j) * scale;
-        dot[0] = fma(g[c][j], h[c][j], V::of(dot[0])).v;
-      });
+      each_lane<kWhole, N>(i, n, [&](int j) { dot[0] = fma(held[0].chunk[c][j] * w.at(p, j), x_at(c, j) * scale, V::of(dot[0])).v; });
     });
     t.sums(dot, reinterpret_cast<float*>(shared[p.rstd && other ? 0 : 2]));
     const V minus_mean = V::of(quotient(-dot[0], float(n)));
@@ -171,7 +164,8 @@ template <class T, class W, int C, bool kWhole, bool kSeveral> __global__ void _
       if (dh) more = kWhole ? Packed<T>::load(dh + i) : load_shifted(dh, i, n, misplaced(dh));
       const auto w = weight_at(c, i);
       return Packed<T>::rounded([&](int j) {
-        const V e = held[0].chunk[c][j], xhat = kIsHalf<T> ? h[c][j] : x_at(c, j) * scale, d = fma(xhat, minus_mean, kIsHalf<T> ? g[c][j] : e * w.at(p, j)) * scale;
+        const V e = held[0].chunk[c][j], xhat = x_at(c, j) * scale;
+        const V d = fma(xhat, minus_mean, e * w.at(p, j)) * scale;
         dw[c][j] = fma(e, p.cast_first ? rounded_to<T>(xhat) : xhat, dw[c][j]);
         return dh ? d + more[j] : d;
       });
