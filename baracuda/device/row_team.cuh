@@ -14,7 +14,7 @@ namespace row_team {
 
 using device_rows::kChunk, device_rows::whole_chunks;
 
-inline constexpr int kMostTeam = 512, kLeastBlock = 128, kMostCluster = 16, kSeveralBlock = 256;
+inline constexpr int kMostTeam = 512, kLeastBlock = 128, kMostCluster = 16;
 // For rows of n elements, `each` a thread: a part of a warp, of 64 bytes where there are as many (shorter pieces take L2 as much time), or whole
 // warps. More than kMostTeam: a cluster of blocks (sm_90) takes a row, if it can.
 inline int64_t team_for(int64_t n, int each) {
@@ -27,7 +27,6 @@ inline int64_t team_for(int64_t n, int each) {
 // How rows of n elements meet threads.
 struct TeamShape {
   int team, block, cluster;  // threads of a row, and of a block; blocks of a row
-  bool several = false;      // of gradients over few rows: blocks of several teams, whose sums over rows become one part
   static TeamShape of(int64_t n, int each) {
     int64_t team = team_for(n, each);
     int cluster = 1;
@@ -36,18 +35,13 @@ struct TeamShape {
     const int block = team <= 32 ? kLeastBlock : int(device::ceil_div(team, int64_t(cluster) * 32) * 32);
     return {cluster > 1 ? block * cluster : int(team), block, cluster};
   }
-  // Of a gradient: where every row can have a team at once.
-  TeamShape of_gradient(int64_t rows) const {
-    if (cluster != 1 || team <= 32 || team > kSeveralBlock / 2 || rows * team > int64_t(132) * kSeveralBlock) return *this;
-    return {team, kSeveralBlock, 1, true};
-  }
   // With so many threads on each of 132 multiprocessors; a smaller device takes the blocks in turn.
   int64_t blocks(int64_t rows, int threads = kMostTeam) const {
-    const int64_t slots = team <= 32 || several ? block / team : 1, wanted = device::ceil_div(rows, slots), most = cluster > 1 ? 132 / cluster : int64_t(132) * (threads / block);
+    const int64_t slots = team <= 32 ? block / team : 1, wanted = device::ceil_div(rows, slots), most = cluster > 1 ? 132 / cluster : int64_t(132) * (threads / block);
     return (wanted < most ? wanted : most) * cluster;
   }
   // Sums over all rows of what a thread has of its columns: a warp of small teams, or a team, has a part of them.
-  int64_t parts(int64_t rows) const { return several ? blocks(rows) : team > 32 ? blocks(rows) / cluster : blocks(rows) * (block / 32); }
+  int64_t parts(int64_t rows) const { return team > 32 ? blocks(rows) / cluster : blocks(rows) * (block / 32); }
 };
 // f(C) with the chunks of a thread for rows of n elements: C, or of rows in f32 that kMostTeam threads do not hold so, twice as many.
 template <class T, int C, class F> int with_chunks(int64_t n, F f) {
@@ -98,7 +92,7 @@ __device__ __forceinline__ void cluster_barrier() {}
 template <class S> __device__ __forceinline__ S of_block(const S* at, int) { return *at; }
 #endif
 
-// kSeveral: a block may have several teams of whole warps.
+// kSeveral: a block may have several teams of whole warps, and no other threads.
 template <bool kSeveral> struct TeamOf {
   int size, blocks, thread, slot, slots;  // threads; blocks of them; place in the team; number of the team in its block, and teams there
   __device__ explicit TeamOf(int size)
@@ -153,8 +147,7 @@ template <bool kSeveral> struct TeamOf {
     for (int k = 0; k < K; ++k) v[k] = lane < blocks ? of_block(own + k, lane) : none;
     fold(32);
   }
-  // Of the team's part of the block: this thread's warp, warps, and those of the teams before it.
-  __device__ int warp() const { return (kSeveral ? thread : int(threadIdx.x)) / 32; }
+  // Of the team's part of the block: warps, and those of the teams before it.
   __device__ int warps() const { return (kSeveral ? size : int(blockDim.x)) / 32; }
   __device__ int warps_before() const { return kSeveral ? slot * (size / 32) : 0; }
   __device__ bool first_of_warp() const { return ((size - 1) & 31 & thread) == 0; }
@@ -241,7 +234,7 @@ template <class T> __device__ __forceinline__ Packed<T> load_shifted(const T* ro
   return Packed<T>::from([&](int j) { return j < n - i ? row[i + j] : T{}; });
 }
 // A thread's chunk of elements i ...; all threads of a warp call, with i >= n where they have none.
-template <class T, class Team> __device__ __forceinline__ void store_shifted(T* row, int i, int n, int s, const Packed<T>& own, const Team& t) {
+template <class T> __device__ __forceinline__ void store_shifted(T* row, int i, int n, int s, const Packed<T>& own, const Team& t) {
   constexpr int N = kChunk<T>;
   Packed<T> before;
 #pragma unroll
@@ -259,7 +252,7 @@ template <class T, class Team> __device__ __forceinline__ void store_shifted(T* 
 // The chunks of a thread as they lie in memory.
 template <class T, int C> struct Held { Packed<T> chunk[C]; };
 // f(c, first element of chunk c) for a thread's chunks that have an element.
-template <class T, int C, class Team, class F> __device__ __forceinline__ void each_chunk(int n, const Team& t, F f) {
+template <class T, int C, class F> __device__ __forceinline__ void each_chunk(int n, const Team& t, F f) {
 #pragma unroll
   for (int c = 0; c < C; ++c) {
     const int i = (c * t.size + t.thread) * kChunk<T>;
@@ -273,7 +266,7 @@ template <bool kWhole, int N, class F> __device__ __forceinline__ void each_lane
     if (kWhole || j < n - i) f(j);
 }
 // f(x) for a thread's share of a row as it lies in memory, where its chunks are not to be gone through once more: short code.
-template <class T, class Team, class F> __device__ __forceinline__ void over_row(const T* row, int n, const Team& t, F f) {
+template <class T, class F> __device__ __forceinline__ void over_row(const T* row, int n, const Team& t, F f) {
 #pragma unroll 1
   for (int i = t.thread; i < n; i += t.size) f(value(row[i]));
 }
@@ -294,7 +287,7 @@ template <class T, int K, int C, bool kWhole, int S = K * C < 16 ? K : 0> struct
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
   }
   // A row that is null is none.
-  template <class Team> __device__ __forceinline__ void fetch(const T* const (&row)[K], int n, const Team& t) {
+  __device__ __forceinline__ void fetch(const T* const (&row)[K], int n, const Team& t) {
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       rows[k] = row[k];
@@ -329,7 +322,7 @@ template <class T, int K, int C, bool kWhole, int S = K * C < 16 ? K : 0> struct
   __device__ __forceinline__ void arrive() const {
     if (staged) asm volatile("cp.async.wait_all;" ::: "memory");
   }
-  template <class Team> __device__ __forceinline__ void take(Held<T, C> (&to)[K], int n, const Team& t) const {
+  __device__ __forceinline__ void take(Held<T, C> (&to)[K], int n, const Team& t) const {
     arrive();
 #pragma unroll
     for (int k = 0; k < K; ++k)
@@ -346,7 +339,7 @@ constexpr size_t staging(size_t ahead, bool whole) { return whole ? ahead : 2 * 
 template <class T, int C, bool kWhole> inline constexpr int kEdges = kWhole || sizeof(T) == 4 ? 1 : C * (kMostTeam / 32);
 // A thread's results made(c, i), a chunk each. Every thread of a block calls, and the team's sums have barriers between two calls; n is 0 for a team
 // that has no row.
-template <class T, int C, bool kWhole, class Team, class F> __device__ __forceinline__ void put_row(T* row, int n, const Team& t, uint4* edges, F made) {
+template <class T, int C, bool kWhole, class F> __device__ __forceinline__ void put_row(T* row, int n, const Team& t, uint4* edges, F made) {
   if constexpr (kWhole) {
     each_chunk<T, C>(n, t, [&](int c, int i) { made(c, i).store(row + i); });
   } else if constexpr (sizeof(T) == 4) {
@@ -359,8 +352,7 @@ template <class T, int C, bool kWhole, class Team, class F> __device__ __forcein
     }
   } else {
     constexpr int N = kChunk<T>;
-    const int s = misplaced(row), lane = int(threadIdx.x) % 32, warp = t.warp(), warps = t.warps();
-    if (t.size > 32) edges += t.warps_before() * C;
+    const int s = misplaced(row), lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, warps = int(blockDim.x) / 32;
     Packed<T> out[C];
 #pragma unroll
     for (int c = 0; c < C; ++c) {
@@ -401,35 +393,17 @@ template <class W, int N> __device__ __forceinline__ Packed<W, N> factors(const 
   return Packed<W, N>::from([&](int j) { return from && j < n - i ? w[j] : e; });
 }
 
-// What the teams of a warp have, added by 16, 8 ...
-template <class T, int C, class Team> __device__ __forceinline__ void fold_teams(Pack<float, 1> (&sum)[C][kChunk<T>], const Team& t) {
+// The sums into [parts, n], after the last row: the teams of a warp add theirs by 16, 8 ...
+template <class T, int C, bool kWhole> __device__ __forceinline__ void store_parts(Pack<float, 1> (&sum)[C][kChunk<T>], void* parts, int n, const Team& t) {
+  constexpr int N = kChunk<T>;
   for (int w = 16; w >= t.size; w /= 2)
 #pragma unroll
     for (int c = 0; c < C; ++c)
 #pragma unroll
-      for (int j = 0; j < kChunk<T>; ++j) sum[c][j] = sum[c][j] + Pack<float, 1>::of(__shfl_xor_sync(0xffffffffu, sum[c][j].v, w));
-}
-// The sums into [parts, n], after the last row.
-template <class T, int C, bool kWhole> __device__ __forceinline__ void store_parts(Pack<float, 1> (&sum)[C][kChunk<T>], void* parts, int n, const Team& t) {
-  constexpr int N = kChunk<T>;
-  fold_teams<T, C>(sum, t);
+      for (int j = 0; j < N; ++j) sum[c][j] = sum[c][j] + Pack<float, 1>::of(__shfl_xor_sync(0xffffffffu, sum[c][j].v, w));
   if (t.size < 32 && int(threadIdx.x) % 32 >= t.size) return;
   float* const to = static_cast<float*>(parts) + (t.size > 32 ? t.first_row() : int64_t(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32) * n;
   each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, N>(i, n, [&](int j) { to[i + j] = sum[c][j].v; }); });
-}
-
-// The sums of a block's teams into its part of [blocks, n], in order. `shared`: n numbers, free when all have come.
-template <class T, int C, bool kWhole, class Team> __device__ __forceinline__ void store_block_part(Pack<float, 1> (&sum)[C][kChunk<T>], void* parts, int n, const Team& t, float* shared) {
-  constexpr int N = kChunk<T>;
-  fold_teams<T, C>(sum, t);
-  const int unit = t.size > 32 ? t.size : 32, own = int(threadIdx.x) / unit, units = int(blockDim.x) / unit;
-  for (int u = 0; u < units; ++u) {
-    __syncthreads();
-    if (own != u || (t.size < 32 && int(threadIdx.x) % 32 >= t.size)) continue;
-    each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, N>(i, n, [&](int j) { shared[i + j] = u ? shared[i + j] + sum[c][j].v : sum[c][j].v; }); });
-  }
-  __syncthreads();
-  for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) static_cast<float*>(parts)[int64_t(blockIdx.x) * n + i] = shared[i];
 }
 
 }  // namespace row_team

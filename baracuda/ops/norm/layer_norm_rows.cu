@@ -20,7 +20,7 @@ template <class T> constexpr int kBackward = 16 / kChunk<T>;
 // x(c, j): element j of chunk c of `row`. Halves are summed once, around the row's first element, if that is not far off: what cancels then, their
 // rounding hides. Else around the mean. Where the variance left the range of f32 the row is read again, in f64. Every thread of the block calls;
 // shared: 64 doubles each.
-template <class T, int C, bool kWhole, class Team, class X>
+template <class T, int C, bool kWhole, class X>
 __device__ __forceinline__ RowStatistics statistics(const Team& t, const T* row, int n, double eps, double* shared, double* also_shared, V first, X x) {
   constexpr int N = kChunk<T>;
   const auto over = [&](auto& sums, double* buffer, auto add) {
@@ -112,13 +112,13 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   t.leave();
 }
 
-template <class T, class W, int C, bool kWhole, bool kSeveral> __global__ void __launch_bounds__(kSeveral ? kSeveralBlock : kMostTeam, 1) backward_kernel(const __grid_constant__ LayerNormBackwardCuda p) {
+template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ LayerNormBackwardCuda p) {
   constexpr int N = kChunk<T>;
   constexpr bool kKept = C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
-  const TeamOf<kSeveral> t(p.team);
+  const Team t(p.team);
   const int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
   V dw[C][N], db[C][N];
@@ -183,13 +183,8 @@ template <class T, class W, int C, bool kWhole, bool kSeveral> __global__ void _
     });
   }
   t.leave();
-  if constexpr (kSeveral) {
-    if (p.dweight) store_block_part<T, C, kWhole>(dw, p.dweight, n, t, reinterpret_cast<float*>(slots));
-    if (p.dbias) store_block_part<T, C, kWhole>(db, p.dbias, n, t, reinterpret_cast<float*>(slots));
-  } else {
-    if (p.dweight) store_parts<T, C, kWhole>(dw, p.dweight, n, t);
-    if (p.dbias) store_parts<T, C, kWhole>(db, p.dbias, n, t);
-  }
+  if (p.dweight) store_parts<T, C, kWhole>(dw, p.dweight, n, t);
+  if (p.dbias) store_parts<T, C, kWhole>(db, p.dbias, n, t);
 }
 
 template <class T, class W> int forward(const LayerNormCuda& given, void* stream) {
@@ -209,13 +204,12 @@ template <class T, class W> int forward(const LayerNormCuda& given, void* stream
 template <class T, class W> int backward(const LayerNormBackwardCuda& given, void* stream) {
   constexpr int C = kBackward<T>;
   LayerNormBackwardCuda p = given;
-  TeamShape shape = TeamShape::of(p.n, C * kChunk<T>).of_gradient(p.rows.units);
+  const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
   p.team = shape.team;
   bool whole = true;
   const void* const data[] = {p.dy, p.x, nullptr, nullptr, p.dx};
   for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-  const auto kernel = shape.several ? (whole ? backward_kernel<T, W, C, true, true> : backward_kernel<T, W, C, false, true>) : whole ? backward_kernel<T, W, C, true, false> : backward_kernel<T, W, C, false, false>;
-  return launch(kernel, shape, p.rows.units, staging(ahead_bytes(2, C, shape.block), whole), stream, p);
+  return launch(whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead_bytes(2, C, shape.block), whole), stream, p);
 }
 using Forward = int (*)(const LayerNormCuda&, void*);
 using Backward = int (*)(const LayerNormBackwardCuda&, void*);
@@ -233,6 +227,6 @@ static row_team::TeamShape layer_norm_shape(int64_t n, bool backward, int size) 
   return n == 0 || size == 8 ? row_team::TeamShape{} : backward ? row_team::TeamShape::of(n, 16) : row_team::shape_for(n, kForward, size);
 }
 int layer_norm_cuda_blocks_of_row(int64_t n, bool backward, int size) { return layer_norm_shape(n, backward, size).cluster; }
-int64_t layer_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return layer_norm_shape(n, true, size).of_gradient(rows).parts(rows); }
+int64_t layer_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return layer_norm_shape(n, true, size).parts(rows); }
 
 }  // namespace baracuda

@@ -98,6 +98,14 @@ TEST(LayerNorm, ShapesAndStrides) {
   check_values({{.dtype = DType::bf16, .shape = {2, 20000}}});
   check_values({{.dtype = DType::f64, .shape = {2, 9001}}});
 }
+// Few rows of one warp's elements and more, not all a multiple of anything; at 1024 some begin with a value that is far from their mean.
+TEST(LayerNorm, FewRowsOfEveryWidth) {
+  for (DType t : {DType::f32, DType::f16, DType::bf16})
+    for (int64_t n : {500, 640, 1024, 1025, 1280, 1500, 2047}) {
+      check_values({{.dtype = t, .shape = {33, n}}, true, true, n % 8 ? Layout::padded : Layout::dense});
+      check_values({{.dtype = t, .shape = {131, n}}, true, true, Layout::padded});
+    }
+}
 TEST(LayerNorm, OneElementIsItsMean) {
   const Tensor x = Tensor::normal(DType::f32, {3, 1}, 1), bias = Tensor::normal(DType::f32, {1}, 2);
   Tensor y(DType::f32, {3, 1});

@@ -126,6 +126,13 @@ TEST(RmsNorm, LongRowsAndManyRows) {
   check_values({{.dtype = DType::f32, .shape = {9000, 6}}});
   for (bool residual : {false, true}) check_values({{.dtype = DType::f32, .shape = {300, 8195}}, residual});
 }
+TEST(RmsNorm, FewRowsOfEveryWidth) {
+  for (DType t : {DType::f32, DType::f16, DType::bf16})
+    for (int64_t n : {500, 640, 1024, 1025, 1280, 1500, 2047}) {
+      check_values({{.dtype = t, .shape = {33, n}}, n % 2 == 0, n % 8 ? Layout::padded : Layout::dense});
+      check_values({{.dtype = t, .shape = {131, n}}, n % 2 == 0, Layout::padded});
+    }
+}
 TEST(RmsNorm, BroadcastAndReversedInputs) {
   const RmsNormDescriptor d{.shape = {6, 40}};
   const Tensor row = Tensor::normal(DType::f32, {40}, 1), weight = Tensor::normal(DType::f32, {40}, 2, 1, 1, Layout::reversed);

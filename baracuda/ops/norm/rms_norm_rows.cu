@@ -20,7 +20,7 @@ template <class T> constexpr int kBackward = 16 / kChunk<T>;
 template <class T> __device__ __forceinline__ V rounded_to(V v) { return Packed<T, 4 / int(sizeof(T))>::rounded([&](int) { return v; })[0]; }
 // 1 / rms of x(c, j). Where the sum of squares left the range of f32, again(f) gives f all elements that a thread reads then, and f64 sums
 // them. Every thread of the block calls.
-template <class T, int C, bool kWhole, class Team, class X, class Again>
+template <class T, int C, bool kWhole, class X, class Again>
 __device__ __forceinline__ V inverse_rms(const Team& t, int n, double eps, double* shared, double* also_shared, X x, Again again) {
   float sum[1] = {0};
   each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, kChunk<T>>(i, n, [&](int j) { sum[0] = fma(x(c, j), x(c, j), V::of(sum[0])).v; }); });
@@ -108,13 +108,13 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   t.leave();
 }
 
-template <class T, class W, int C, bool kWhole, bool kSeveral> __global__ void __launch_bounds__(kSeveral ? kSeveralBlock : kMostTeam, 1) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
+template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
   constexpr int N = kChunk<T>;
   constexpr bool kKept = C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
-  const TeamOf<kSeveral> t(p.team);
+  const Team t(p.team);
   const int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
   V dw[C][N];
@@ -172,9 +172,7 @@ template <class T, class W, int C, bool kWhole, bool kSeveral> __global__ void _
     });
   }
   t.leave();
-  if constexpr (kSeveral) {
-    if (p.partial) store_block_part<T, C, kWhole>(dw, p.partial, n, t, reinterpret_cast<float*>(slots));
-  } else if (p.partial) store_parts<T, C, kWhole>(dw, p.partial, n, t);
+  if (p.partial) store_parts<T, C, kWhole>(dw, p.partial, n, t);
 }
 
 template <class T, class W> int forward(const RmsNormCuda& given, void* stream) {
@@ -195,13 +193,12 @@ template <class T, class W> int forward(const RmsNormCuda& given, void* stream) 
 template <class T, class W> int backward(const RmsNormBackwardCuda& given, void* stream) {
   constexpr int C = kBackward<T>;
   RmsNormBackwardCuda p = given;
-  TeamShape shape = TeamShape::of(p.n, C * kChunk<T>).of_gradient(p.rows.units);
+  const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
   p.team = shape.team;
   bool whole = true;
   const void* const data[] = {p.dy, p.x, p.dresidual_out, nullptr, p.dx};
   for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-  const auto kernel = shape.several ? (whole ? backward_kernel<T, W, C, true, true> : backward_kernel<T, W, C, false, true>) : whole ? backward_kernel<T, W, C, true, false> : backward_kernel<T, W, C, false, false>;
-  return launch(kernel, shape, p.rows.units, staging(ahead_bytes(2, C, shape.block), whole), stream, p);
+  return launch(whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead_bytes(2, C, shape.block), whole), stream, p);
 }
 using Forward = int (*)(const RmsNormCuda&, void*);
 using Backward = int (*)(const RmsNormBackwardCuda&, void*);
@@ -219,6 +216,6 @@ static row_team::TeamShape rms_norm_shape(int64_t n, bool backward, int size) {
   return n == 0 || size == 8 ? row_team::TeamShape{} : backward ? row_team::TeamShape::of(n, 16) : row_team::shape_for(n, kForward, size);
 }
 int rms_norm_cuda_blocks_of_row(int64_t n, bool backward, int size) { return rms_norm_shape(n, backward, size).cluster; }
-int64_t rms_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return rms_norm_shape(n, true, size).of_gradient(rows).parts(rows); }
+int64_t rms_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return rms_norm_shape(n, true, size).parts(rows); }
 
 }  // namespace baracuda
