@@ -37,4 +37,5 @@ endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/baracudaConfig.cmake.in ${PROJECT_BINARY_DIR}/baracudaConfig.cmake
   INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/baracudaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/baracudaConfig.cmake ${PROJECT_BINARY_DIR}/baracudaConfigVersion.cmake DESTINATION ${package})
+install(FILES ${PROJECT_BINARY_DIR}/baracudaConfig.cmake ${PROJECT_BINARY_DIR}/baracudaConfigVersion.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/Finddnnl.cmake DESTINATION ${package})

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # on_gpu.sh [OUT]: everything that is checked on a machine with a GPU. Builds both halves for the card at hand, runs the families'
 # tests on it (each run captured in a graph besides), a part of them under compute-sanitizer, tensors beyond 2^31
-# elements, and the timing table beside torch. Tests copy their tensors to the card and back for every run, so that all takes most of an hour.
+# elements, and the timing table beside torch. JOBS tests run beside one another (half of the processors' number).
 # Needs the CUDA toolkit (nvcc, compute-sanitizer), CMake, GoogleTest and nlohmann_json; for what is timed, python3 with torch. Two devices
-# are used where there are two. OUT: folder for logs and JSON (build/gpu). FAMILIES, TESTS, SANITIZED name less.
+# are used where there are two. OUT: folder for logs and JSON (build/gpu). FAMILIES, TESTS, SANITIZED and STEPS name less.
 set -uo pipefail -f  # names of tests are patterns
 cd "$(dirname "$0")/.."
 out=${1:-build/gpu}
@@ -11,6 +11,9 @@ mkdir -p "$out"
 out=$(realpath "$out")
 build=build/gpu-build
 FAMILIES=${FAMILIES:-}
+STEPS=${STEPS:-tests large times launches cli train sanitizer}
+JOBS=${JOBS:-$((($(nproc) + 1) / 2))}
+LIMIT=${LIMIT:-900}  # seconds, for one test
 TESTS=${TESTS:-cuda_half_test cuda_static_test cuda_streams_test gated_test norm_test layer_norm_test group_norm_test batch_norm_test softmax_test random_test cross_entropy_test \
   fused_linear_cross_entropy_test gemm_test attention_test position_test embedding_test optim_test index_test elementwise_test complex_test \
   copy_test creation_test reduce_test scan_test scan_backward_test linear_recurrence_test quantize_test shape_test select_n_test guarantee_audit_test golden_test}
@@ -30,8 +33,20 @@ arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -
 [ -n "$arch" ] || { echo "on_gpu.sh: nvidia-smi names no device"; exit 2; }
 start=$SECONDS
 step() { printf '\n== %s (at %d s)\n' "$1" $((SECONDS - start)); }
+wants() { [[ " $STEPS " = *" $1 "* ]]; }
 bad=0
 left_out=
+# beside FUNCTION LINE...: the function for each line, JOBS of them at a time.
+beside() {
+  local function=$1 line running=0
+  shift
+  for line; do
+    [ $running -lt "$JOBS" ] || { wait -n || bad=1; running=$((running - 1)); }
+    "$function" $line &
+    running=$((running + 1))
+  done
+  while [ $running -gt 0 ]; do wait -n || bad=1; running=$((running - 1)); done
+}
 
 step "build for sm_$arch"
 cmake -S . -B "$build" -G "$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')" -DCMAKE_BUILD_TYPE=Release -DBARACUDA_CUDA=ON \
@@ -44,19 +59,43 @@ libraries=$(python3 -c 'import glob, os, torch; print(":".join(glob.glob(os.path
   export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}${CUDA_PATH:-/usr/local/cuda}/lib64:$libraries
 "$build/cli/baracuda" doctor
 
-step "tests on the card, each run captured in a graph besides"
-for test in $TESTS; do
-  BARACUDA_TEST_DEVICE=cuda BARACUDA_TEST_CAPTURE=1 timeout 900 "$(find "$build" -name "$test" -type f -perm -u+x | head -1)" --gtest_brief=1 >"$out/$test.log" 2>&1
+# one_test NAME: prints a line, and where it failed what it said.
+one_test() {
+  local log=$out/$1.log code
+  BARACUDA_TEST_DEVICE=cuda BARACUDA_TEST_CAPTURE=1 timeout "$LIMIT" "$(find "$build" -name "$1" -type f -perm -u+x | head -1)" --gtest_brief=1 >"$log" 2>&1
   code=$?
-  printf '%-24s %s\n' "$test" "$( [ $code = 0 ] && grep -E '^\[  (PASSED|SKIPPED) .* tests?[.,]' "$out/$test.log" | tr '\n' ' ' || echo "FAILED ($code): $(grep -cE '^\[  FAILED' "$out/$test.log") lines")"
-  [ $code = 0 ] || { bad=1; grep -E 'Failure|error|: other|rror:' -A4 "$out/$test.log" | head -40; }
-done
+  if [ $code = 0 ]; then printf '%-34s %s\n' "$1" "$(grep -E '^\[  (PASSED|SKIPPED) .* tests?[.,]' "$log" | tr '\n' ' ')"; return 0; fi
+  printf '%-34s FAILED (%d): %s\n%s\n' "$1" $code "$(grep -cE '^\[  FAILED' "$log") lines" "$(grep -E 'Failure|error|: other|rror:' -A4 "$log" | head -40)"
+  return 1
+}
+if wants tests; then
+  step "tests on the card, each run captured in a graph besides"
+  beside one_test $TESTS
+fi
 
-step "compute-sanitizer"
+if python3 -c 'import torch; torch.zeros(1, device="cuda")' 2>"$out/torch.log"; then
+  if wants large; then step "tensors of more than 2^31 elements"; python3 tools/gpu_large.py "$build/baracuda/libbaracuda.so" || bad=1; fi
+  if wants times; then step "times"; python3 tools/gpu_bench.py "$build/baracuda/libbaracuda.so" --out "$out" || bad=1; fi
+  if wants launches && [ -z "$FAMILIES" ]; then
+    step "what a run costs the host"
+    python3 tools/gpu_launch_bench.py "$build/bench/launch_bench" --out "$out" || bad=1
+  fi
+else
+  left_out=", without large tensors, times and training: $(tail -1 "$out/torch.log")"
+fi
+
+if [ -z "$FAMILIES" ]; then
+  if wants cli; then step "the command line on the card"; python3 cli/device_test.py "$build/cli/baracuda" data/emma.txt || bad=1; fi
+  if wants train && [ -z "$left_out" ]; then
+    step "a training step beside torch"
+    python3 tools/gpu_train_bench.py "$build/cli/baracuda" data/emma.txt --out "$out" || bad=1
+  fi
+fi
+
 # sanitize TOOL TEST FILTER: prints a line; 1 where something is wrong that is not known.
 sanitize() {
   local log=$out/$1-$2.log code said wrong=0
-  BARACUDA_TEST_DEVICE=cuda timeout 900 compute-sanitizer --tool "$1" --error-exitcode 9 "$(find "$build" -name "$2" -type f -perm -u+x | head -1)" --gtest_brief=1 \
+  BARACUDA_TEST_DEVICE=cuda timeout "$LIMIT" compute-sanitizer --tool "$1" --error-exitcode 9 "$(find "$build" -name "$2" -type f -perm -u+x | head -1)" --gtest_brief=1 \
     --gtest_filter="${SANITIZER_FILTER:-$3}" >"$log" 2>&1
   code=$?
   grep -q '\[==========\] 0 tests' "$log" && code='no test of that name'
@@ -66,35 +105,14 @@ sanitize() {
   printf '%-12s %-34s %s\n' "$1" "$2" "$said"
   return $wrong
 }
-for line in $SANITIZED; do
-  running=
-  for tool in memcheck racecheck initcheck synccheck; do  # one beside another: most of their time is the host's
-    sanitize $tool "${line%%:*}" "${line#*:}" &
-    running="$running $!"
+if wants sanitizer; then
+  step "compute-sanitizer"
+  lines=()
+  for line in $SANITIZED; do
+    for tool in racecheck memcheck initcheck synccheck; do lines+=("$tool ${line%%:*} ${line#*:}"); done
   done
-  for job in $running; do wait "$job" || bad=1; done
-done
-
-if python3 -c 'import torch; torch.zeros(1, device="cuda")' 2>"$out/torch.log"; then
-  step "tensors of more than 2^31 elements"
-  python3 tools/gpu_large.py "$build/baracuda/libbaracuda.so" || bad=1
-
-  step "times"
-  python3 tools/gpu_bench.py "$build/baracuda/libbaracuda.so" --out "$out" || bad=1
-
-  if [ -z "$FAMILIES" ]; then
-    step "what a run costs the host"
-    python3 tools/gpu_launch_bench.py "$build/bench/launch_bench" --out "$out" || bad=1
-  fi
-else
-  left_out=", without large tensors, times and training: $(tail -1 "$out/torch.log")"
+  beside sanitize "${lines[@]}"
 fi
 
-if [ -z "$FAMILIES" ]; then
-  step "the command line on the card"
-  python3 cli/device_test.py "$build/cli/baracuda" data/emma.txt || bad=1
-
-  [ -n "$left_out" ] || { step "a training step beside torch"; python3 tools/gpu_train_bench.py "$build/cli/baracuda" data/emma.txt --out "$out" || bad=1; }
-fi
 printf '\n%s in %d s%s\n' "$([ $bad = 0 ] && echo 'all steps passed' || echo 'SOMETHING FAILED')" $((SECONDS - start)) "$left_out"
 exit $bad
