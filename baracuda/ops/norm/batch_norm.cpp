@@ -98,7 +98,7 @@ int64_t group_of(const BatchNormDescriptor& d, std::initializer_list<const Chann
 // Sums of every chunk of `count` channels from c0 on: of x, or of a gradient dy. Where channels lie next to one another a line's worth of
 // them is turned around first.
 void sum_chunks_of(const BatchNormDescriptor& d, const Kept& kept, const Channels& x, const Channels* dy, int64_t c0, int64_t count, int threads) {
-  const BatchNormKernels& kernels = BARACUDA_ISA_PICK(batch_norm_kernels);
+  const BatchNormKernels& kernels = BARACUDA_ISA_PICK_BF16(batch_norm_kernels);
   const auto kernel = (dy ? kernels.gradient : kernels.moments)[d.dtype];
   const int64_t size = int64_t(byte_size(d.dtype)), n = count_of(d), chunks = chunks_of(d);
   const auto turn = BARACUDA_ISA_PICK(move_kernels).transpose[std::countr_zero(uint64_t(size))];
@@ -131,14 +131,14 @@ constexpr int64_t kChannelGrain = 64;
 // The statistics of `count` channels of x from c0 on.
 void find_statistics(const BatchNormDescriptor& d, const Kept& kept, const Channels& x, int64_t c0, int64_t count, int threads) {
   sum_chunks_of(d, kept, x, nullptr, c0, count, threads);
-  const auto join = BARACUDA_ISA_PICK(batch_norm_kernels).join_moments[d.dtype];
+  const auto join = BARACUDA_ISA_PICK_BF16(batch_norm_kernels).join_moments[d.dtype];
   parallel_for(count, kChannelGrain, threads, [&](int64_t begin, int64_t end, int) { join(join_of(d, kept, x, c0 + begin, end - begin)); });
   for (int64_t c = c0; c < c0 + count; ++c) kept.put_statistics(c, kept.found[c]);
 }
 // The sums of dy and of dy xhat over `count` channels from c0 on, into `total`, whose mean and rstd are known.
 void find_gradient_sums(const BatchNormDescriptor& d, const Kept& kept, const Channels& x, const Channels& dy, int64_t c0, int64_t count, int threads) {
   sum_chunks_of(d, kept, x, &dy, c0, count, threads);
-  const auto join = BARACUDA_ISA_PICK(batch_norm_kernels).join_gradient[d.dtype];
+  const auto join = BARACUDA_ISA_PICK_BF16(batch_norm_kernels).join_gradient[d.dtype];
   parallel_for(count, kChannelGrain, threads, [&](int64_t begin, int64_t end, int) { join(join_of(d, kept, x, c0 + begin, end - begin)); });
 }
 
@@ -197,7 +197,7 @@ Status run_forward(const Launch<BatchNorm>& l) {
       set(a.mean, c, s.shift + s.rest), set(a.rstd, c, s.rstd);
       update(a.running_mean, c, s.shift + s.rest), update(a.running_var, c, s.variance * (n / (n - 1)));
     }
-    write(d, kept, BARACUDA_ISA_PICK(batch_norm_kernels).forward[d.dtype], x, none, y, c0, count, l.threads);
+    write(d, kept, BARACUDA_ISA_PICK_BF16(batch_norm_kernels).forward[d.dtype], x, none, y, c0, count, l.threads);
   }
   return {};
 }
@@ -220,7 +220,7 @@ Status run_backward(const Launch<BatchNormBackward>& l) {
       for (int64_t c = c0; c < c0 + count; ++c) kept.put_statistics(c, kept.found[c] = {get(a.mean, c), 0, get(a.rstd, c)});
     find_gradient_sums(d, kept, x, dy, c0, count, l.threads);
     for (int64_t c = c0; c < c0 + count; ++c) set(a.dweight, c, kept.total[c].b), set(a.dbias, c, kept.total[c].a);
-    write(d, kept, BARACUDA_ISA_PICK(batch_norm_kernels).backward[d.dtype], x, dy, dx, c0, count, l.threads);
+    write(d, kept, BARACUDA_ISA_PICK_BF16(batch_norm_kernels).backward[d.dtype], x, dy, dx, c0, count, l.threads);
   }
   return {};
 }
@@ -238,7 +238,7 @@ Status run_inference(const Launch<BatchNormInference>& l) {
   prepare_vector(d.dtype, a.weight, 1, kept.given.weight, channels_of(d), l.threads);
   prepare_vector(d.dtype, a.bias, -0.0, kept.given.bias, channels_of(d), l.threads);
   put_given(d, a, kept);
-  write(d, kept, BARACUDA_ISA_PICK(batch_norm_kernels).forward[d.dtype], Channels(d, a.x), Channels(d, {}), Channels(d, a.y), 0, channels_of(d), l.threads);
+  write(d, kept, BARACUDA_ISA_PICK_BF16(batch_norm_kernels).forward[d.dtype], Channels(d, a.x), Channels(d, {}), Channels(d, a.y), 0, channels_of(d), l.threads);
   return {};
 }
 Status run_inference_backward(const Launch<BatchNormInferenceBackward>& l) {
@@ -254,7 +254,7 @@ Status run_inference_backward(const Launch<BatchNormInferenceBackward>& l) {
     find_gradient_sums(d, kept, x, dy, 0, channels_of(d), l.threads);
     for (int64_t c = 0; c < channels_of(d); ++c) set(a.dweight, c, kept.total[c].b), set(a.dbias, c, kept.total[c].a);
   }
-  write(d, kept, BARACUDA_ISA_PICK(batch_norm_kernels).backward[d.dtype], Channels(d, {}), dy, Channels(d, a.dx), 0, channels_of(d), l.threads);
+  write(d, kept, BARACUDA_ISA_PICK_BF16(batch_norm_kernels).backward[d.dtype], Channels(d, {}), dy, Channels(d, a.dx), 0, channels_of(d), l.threads);
   return {};
 }
 

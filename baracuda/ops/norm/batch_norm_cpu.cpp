@@ -2,6 +2,7 @@
 // order that depends on n alone. What is written is made element by element, by rows of one channel or, where channels lie next to
 // one another, by rows of all channels. The floor is two streams forward, three backward, where a group of channels fits into the
 // caches; otherwise x (and dy) come from memory twice.
+#include <array>
 #include "baracuda/ops/norm/batch_norm_cpu.hpp"
 #include "baracuda/ops/norm/norm_rows.hpp"
 
@@ -92,9 +93,9 @@ template <class T, template <class> class F, bool kX, bool kDy> void by_rows(con
       const int64_t first = p.first + at;
       const A *from = kX ? x(first, m) : nullptr, *e_from = kDy ? dy(first, m) : nullptr;
       T* to = p.y_lay ? out : y + first;
-      each_pack<N>(m, [&](int64_t i, int count) __attribute__((always_inline)) {
+      put_row(to, m, past, [&](int64_t i, int count) __attribute__((always_inline)) {
         const V none = 0;
-        put<N>(to + i, f(kX ? get<N>(from + i, count) : none, kDy ? get<N>(e_from + i, count) : none), count, past);
+        return f(kX ? get<N>(from + i, count) : none, kDy ? get<N>(e_from + i, count) : none);
       });
       if (p.y_lay) scatter(to, y, *p.y_lay, first, m);
     });
@@ -110,11 +111,19 @@ template <class T, template <class> class F, bool kX, bool kDy> void by_lanes(co
   constexpr int64_t kRows = 16;  // for which a channel's numbers stay in registers
   for (int64_t first = 0; first < p.rows; first += kRows) {
     const int64_t end = first + kRows < p.rows ? first + kRows : p.rows;
-    each_pack<N>(p.n, [&](int64_t i, int count) __attribute__((always_inline)) {
-      const F<V> f(p.of, [&](const void* v) { return get<N>(static_cast<const A*>(v) + i, count); });
+    each_line<T>(p.n, [&]<int P>(std::integral_constant<int, P>, int64_t at, int count) __attribute__((always_inline)) {
+      const bool past = p.past && P == kPacksOfLine<T>;
+      const auto make = [&]<int... K>(std::integer_sequence<int, K...>) __attribute__((always_inline)) {
+        return std::array<F<V>, P>{F<V>(p.of, [&](const void* v) __attribute__((always_inline)) { return get<N>(static_cast<const A*>(v) + at + K * N, count); })...};
+      };
+      const auto f = make(std::make_integer_sequence<int, P>{});
       for (int64_t r = first; r < end; ++r) {
         const V none = 0;
-        put<N>(y + r * p.y_pitch + i, f(kX ? get<N>(x + r * p.x_pitch + i, count) : none, kDy ? get<N>(dy + r * p.dy_pitch + i, count) : none), count, p.past);
+        V out[P];
+#pragma GCC unroll 8
+        for (int k = 0; k < P; ++k)
+          out[k] = f[k](kX ? get<N>(x + r * p.x_pitch + at + k * N, count) : none, kDy ? get<N>(dy + r * p.dy_pitch + at + k * N, count) : none);
+        put_line<N>(y + r * p.y_pitch + at, out, count, past);
       }
     });
   }

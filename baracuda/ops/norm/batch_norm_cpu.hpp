@@ -55,6 +55,6 @@ struct BatchNormKernels {
   ByDType<void (*)(const ChannelJoin&)> join_moments, join_gradient;
   ByDType<void (*)(const ChannelRows&)> forward, backward;
 };
-BARACUDA_ISA_TABLE(BatchNormKernels, batch_norm_kernels)
+BARACUDA_ISA_TABLE_BF16(BatchNormKernels, batch_norm_kernels)
 
 }  // namespace baracuda

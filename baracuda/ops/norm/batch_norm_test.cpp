@@ -284,12 +284,12 @@ TEST(BatchNorm, MomentumOfOneOverKIsTheAverageOfAllBatches) {
   EXPECT_NEAR(var.at(1), vars, tolerance.bound(vars));
 }
 TEST(BatchNorm, InPlaceAndSets) {
-  for (DType t : {DType::f32, DType::f16})
+  for (DType t : {DType::f32, DType::f16, DType::bf16})
     for (Layout layout : {Layout::dense, Layout::transposed})
-      for (const Shape& shape : {Shape{3, 4, 5, 50}, Shape{90, 33}}) {
+      for (const Shape& shape : {Shape{3, 4, 5, 50}, Shape{90, 33}, Shape{70, 96}}) for (double size : {1.0, 3e-39}) {  // of subnormal halves, too
         const BatchNormDescriptor d{.dtype = t, .shape = shape};
         auto input = [&](uint64_t seed) { return Tensor::normal(t, d.shape, seed, 0, 1, layout); };
-        const Tensor x = input(1), dy = input(2), w = Tensor::normal(t, {shape[1]}, 3);
+        const Tensor x = input(1), dy = input(2), w = Tensor::normal(t, {shape[1]}, 3, 0, size);
         Tensor y(t, d.shape, layout), dx(t, d.shape, layout), here = input(1), grad = input(2), other_dx = input(1);
         ASSERT_OK(run_plan<BatchNorm>(d, {x, w, {}, {}, {}, y, {}, {}}));
         ASSERT_OK(run_plan<BatchNormBackward>(d, {dy, x, w, {}, {}, dx, {}, {}}));
@@ -298,7 +298,7 @@ TEST(BatchNorm, InPlaceAndSets) {
         ASSERT_OK(run_plan<BatchNorm>(d, {here, w, {}, {}, {}, here, {}, {}}));
         EXPECT_TRUE(grad.same_bits(dx) && other_dx.same_bits(dx) && here.same_bits(y));
         const Isa before = isa();
-        for (Isa set : {Isa::portable, Isa::avx2}) {
+        for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
           limit_isa(set);
           Tensor again(t, d.shape, layout), again_dx(t, d.shape, layout);
           EXPECT_OK(run_plan<BatchNorm>(d, {x, w, {}, {}, {}, again, {}, {}}));
@@ -332,9 +332,10 @@ TEST(BatchNorm, DirectionalDerivative) {
   }
 }
 TEST(BatchNorm, LargerThanTheCaches) {
-  for (const Shape& shape : {Shape{4, 32, 1024, 52}, Shape{52 * 1024, 128}}) {
-    const BatchNormDescriptor d{.shape = shape};
-    Large x(DType::f32, shape), y(DType::f32, shape), off(DType::f32, shape, 1);
+  for (DType t : {DType::f32, DType::bf16}) for (Shape shape : {Shape{4, 32, 1024, 52}, Shape{52 * 1024, 128}}) {
+    if (t == DType::bf16) shape[0] *= 2;
+    const BatchNormDescriptor d{.dtype = t, .shape = shape};
+    Large x(t, shape), y(t, shape), off(t, shape, 1);
     ASSERT_OK(run_plan<BatchNorm>(d, {x, {}, {}, {}, {}, y, {}, {}}));
     ASSERT_OK(run_plan<BatchNorm>(d, {x, {}, {}, {}, {}, off, {}, {}}));
     EXPECT_TRUE(y.same_bits(off));

@@ -75,7 +75,7 @@ Status run_backward(const Launch<GroupNormBackward>& l) {
     prepare_vector(d.dtype, a.weight, 1, v.weight, channels_of(d), l.threads);
     const Groups dy(d, a.dy), x(d, a.x), dx(d, a.dx);
     const RowWalk<5> walk({samples_of(d), d.groups}, {&dy.rows, &x.rows, &a.mean, &a.rstd, &dx.rows});
-    const auto kernel = BARACUDA_ISA_PICK(group_norm_kernels).backward[d.dtype];
+    const auto kernel = BARACUDA_ISA_PICK_BF16(group_norm_kernels).backward[d.dtype];
     const bool past = !dx.strided() && past_channels(d, a.dx, a.x.data, a.dy.data);
     parallel_for(walk.rows, grain(n), l.threads, [&](int64_t begin, int64_t end, int) {
       walk.runs(begin, end, [&](const int64_t (&o)[5], int64_t first, int64_t rows) {

@@ -42,9 +42,9 @@ template <class T> void backward(const GroupNormBackwardRows& p) {
     const auto write = [&](const auto* from, const auto* e_from, T* to, int64_t first, int m) {
       each_channel(first, m, p.span, [&](int64_t at, int64_t length, int64_t c) __attribute__((always_inline)) {
         const V weight(w[c]);
-        each_pack<N>(length, [&](int64_t i, int count) __attribute__((always_inline)) {
+        put_row(to + at, length, past, [&](int64_t i, int count) __attribute__((always_inline)) {
           const V xhat = normalized(get<N>(from + at + i, count), shift, rest, scale);
-          put<N>(to + at + i, input_gradient(get<N>(e_from + at + i, count), weight, xhat, mean_g, minus_dot, scale), count, past);
+          return input_gradient(get<N>(e_from + at + i, count), weight, xhat, mean_g, minus_dot, scale);
         });
       });
     };

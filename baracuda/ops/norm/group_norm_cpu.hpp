@@ -19,6 +19,6 @@ struct GroupNormBackwardRows {
 struct GroupNormKernels {
   ByDType<void (*)(const GroupNormBackwardRows&)> backward;
 };
-BARACUDA_ISA_TABLE(GroupNormKernels, group_norm_kernels)
+BARACUDA_ISA_TABLE_BF16(GroupNormKernels, group_norm_kernels)
 
 }  // namespace baracuda

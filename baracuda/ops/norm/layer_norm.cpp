@@ -74,7 +74,7 @@ Status run_backward(const Launch<LayerNormBackward>& l) {
   if (blocks) {
     prepare_vector(d.dtype, flat(d, a.weight), 1, weight, n, l.threads);
     const RowWalk<5> walk(outer(d), {&a.dy, &a.x, &a.mean, &a.rstd, &a.dx});
-    const auto kernel = BARACUDA_ISA_PICK(layer_norm_kernels).backward[d.dtype];
+    const auto kernel = BARACUDA_ISA_PICK_BF16(layer_norm_kernels).backward[d.dtype];
     const bool past = a.dx.data != a.dy.data && past_caches(a.dx, a.x.data);
     parallel_for(walk.rows, block, l.threads, [&](int64_t begin, int64_t end, int) {
       char *dweight = a.dweight.absent() ? nullptr : partial.dweight + begin / block * row_bytes;

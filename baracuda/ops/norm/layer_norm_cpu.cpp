@@ -37,16 +37,16 @@ template <class T> void forward(const LayerNormRows& p) {
     group = group + 1 < p.groups ? group + 1 : 0;
     const auto write = [&](const auto* from, T* to, int64_t first, int m) {
       if (p.span == 1)
-        each_pack<N>(m, [&](int64_t i, int count) __attribute__((always_inline)) {
+        put_row(to, m, past, [&](int64_t i, int count) __attribute__((always_inline)) {
           __builtin_prefetch(next + first + i, 0, 2);
-          put<N>(to + i, standardized(get<N>(from + i, count), shift, rest, scale, get<N>(w + first + i, count), get<N>(b + first + i, count)), count, past);
+          return standardized(get<N>(from + i, count), shift, rest, scale, get<N>(w + first + i, count), get<N>(b + first + i, count));
         });
       else
         each_channel(first, m, p.span, [&](int64_t at, int64_t length, int64_t c) __attribute__((always_inline)) {
           const V weight(w[c]), bias(b[c]);
-          each_pack<N>(length, [&](int64_t i, int count) __attribute__((always_inline)) {
+          put_row(to + at, length, past, [&](int64_t i, int count) __attribute__((always_inline)) {
             __builtin_prefetch(next + first + at + i, 0, 2);
-            put<N>(to + at + i, standardized(get<N>(from + at + i, count), shift, rest, scale, weight, bias), count, past);
+            return standardized(get<N>(from + at + i, count), shift, rest, scale, weight, bias);
           });
         });
     };
@@ -94,8 +94,7 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
     for (int i = 0; i < rows; ++i) made[i] = {found[i], gradient_means(sums[i], n, found[i].rstd)};
     const bool last = r + most >= p.rows;
     const T *next_x = row_to_fetch(x, p.x_pitch, last || brief, n), *next_dy = row_to_fetch(dy, p.dy_pitch, last || brief, n);
-    // P packs side by side: what goes past the caches goes by whole lines.
-    const auto columns = [&]<int P>(std::integral_constant<int, P>, int64_t at, int count) __attribute__((always_inline)) {
+    each_line<T>(n, [&]<int P>(std::integral_constant<int, P>, int64_t at, int count) __attribute__((always_inline)) {
       __builtin_prefetch(next_x + at, 0, 2);
       __builtin_prefetch(next_dy + at, 0, 2);
       V weight[P], sum_w[P], sum_b[P];
@@ -106,24 +105,20 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
       for (int row = 0; row < rows; ++row) {
         const GradientRow<A>& g = made[row];
         const V shift(g.shift), rest(g.rest), scale(g.scale), mean_g(g.mean_g), minus_dot(g.minus_dot);
+        V out[P];
         for (int k = 0; k < P; ++k) {
           const int64_t i = at + k * N;
           const V e = get<N>(dy + row * p.dy_pitch + i, count), xhat = normalized(get<N>(x + row * p.x_pitch + i, count), shift, rest, scale);
-          put<N>(dx + row * p.dx_pitch + i, input_gradient(e, weight[k], xhat, mean_g, minus_dot, scale), count, past);
+          out[k] = input_gradient(e, weight[k], xhat, mean_g, minus_dot, scale);
           sum_w[k] = fma(e, xhat, sum_w[k]), sum_b[k] = sum_b[k] + e;
         }
+        put_line<N>(dx + row * p.dx_pitch + at, out, count, past);
       }
       for (int k = 0; k < P; ++k) {
         if (dw) put<N>(dw + at + k * N, sum_w[k], count);
         if (db) put<N>(db + at + k * N, sum_b[k], count);
       }
-    };
-    constexpr int kSide = N > 1 && N * int(sizeof(T)) < 64 ? 64 / (N * int(sizeof(T))) : 1;
-    int64_t i = 0;
-    if constexpr (kSide > 1)
-      for (; i + kSide * N <= n; i += kSide * N) columns(std::integral_constant<int, kSide>(), i, N);
-    for (; i + N <= n; i += N) columns(std::integral_constant<int, 1>(), i, N);
-    if (i < n) columns(std::integral_constant<int, 1>(), i, int(n - i));
+    });
   }
   if (past) store_past_fence();
 }

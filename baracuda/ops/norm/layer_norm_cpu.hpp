@@ -27,6 +27,6 @@ struct LayerNormKernels {
   ByDType<void (*)(const LayerNormRows&)> forward;
   ByDType<void (*)(const LayerNormBackwardRows&)> backward;
 };
-BARACUDA_ISA_TABLE(LayerNormKernels, layer_norm_kernels)
+BARACUDA_ISA_TABLE_BF16(LayerNormKernels, layer_norm_kernels)
 
 }  // namespace baracuda

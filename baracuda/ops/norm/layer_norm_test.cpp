@@ -149,25 +149,28 @@ TEST(LayerNorm, EmptyShapes) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(mean.at(i)) && std::isnan(rstd.at(i)));
 }
 TEST(LayerNorm, InPlaceAndSets) {
-  const LayerNormDescriptor d{.shape = {6, 50}};
-  const Tensor x = Tensor::normal(DType::f32, d.shape, 1), dy = Tensor::normal(DType::f32, d.shape, 2), w = Tensor::normal(DType::f32, {50}, 3);
-  Tensor y(DType::f32, d.shape), dx(DType::f32, d.shape);
-  ASSERT_OK(run_plan<LayerNorm>(d, {x, w, {}, y, {}, {}}));
-  ASSERT_OK(run_plan<LayerNormBackward>(d, {dy, x, w, {}, {}, dx, {}, {}}));
-  Tensor here = Tensor::normal(DType::f32, d.shape, 1), grad = Tensor::normal(DType::f32, d.shape, 2);
-  ASSERT_OK(run_plan<LayerNormBackward>(d, {grad, here, w, {}, {}, grad, {}, {}}));
-  EXPECT_TRUE(grad.same_bits(dx));
-  ASSERT_OK(run_plan<LayerNorm>(d, {here, w, {}, here, {}, {}}));
-  EXPECT_TRUE(here.same_bits(y));
-  const Isa before = isa();
-  for (Isa set : {Isa::portable, Isa::avx2}) {
-    limit_isa(set);
-    Tensor other(DType::f32, d.shape), other_dx(DType::f32, d.shape);
-    EXPECT_OK(run_plan<LayerNorm>(d, {x, w, {}, other, {}, {}}));
-    EXPECT_OK(run_plan<LayerNormBackward>(d, {dy, x, w, {}, {}, other_dx, {}, {}}));
-    EXPECT_TRUE(other.same_bits(y) && other_dx.same_bits(dx)) << name(set);
-  }
-  limit_isa(before);
+  for (DType t : {DType::f32, DType::f16, DType::bf16})
+    for (int64_t n : {50, 1300}) for (double size : {1.0, 3e-39}) {  // of subnormal halves, too
+      const LayerNormDescriptor d{.dtype = t, .shape = {6, n}};
+      const Tensor x = Tensor::normal(t, d.shape, 1), dy = Tensor::normal(t, d.shape, 2), w = Tensor::normal(t, {n}, 3, 0, size);
+      Tensor y(t, d.shape), dx(t, d.shape);
+      ASSERT_OK(run_plan<LayerNorm>(d, {x, w, {}, y, {}, {}}));
+      ASSERT_OK(run_plan<LayerNormBackward>(d, {dy, x, w, {}, {}, dx, {}, {}}));
+      Tensor here = Tensor::normal(t, d.shape, 1), grad = Tensor::normal(t, d.shape, 2);
+      ASSERT_OK(run_plan<LayerNormBackward>(d, {grad, here, w, {}, {}, grad, {}, {}}));
+      EXPECT_TRUE(grad.same_bits(dx));
+      ASSERT_OK(run_plan<LayerNorm>(d, {here, w, {}, here, {}, {}}));
+      EXPECT_TRUE(here.same_bits(y));
+      const Isa before = isa();
+      for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
+        limit_isa(set);
+        Tensor other(t, d.shape), other_dx(t, d.shape);
+        EXPECT_OK(run_plan<LayerNorm>(d, {x, w, {}, other, {}, {}}));
+        EXPECT_OK(run_plan<LayerNormBackward>(d, {dy, x, w, {}, {}, other_dx, {}, {}}));
+        EXPECT_TRUE(other.same_bits(y) && other_dx.same_bits(dx)) << name(set) << " " << name(t);
+      }
+      limit_isa(before);
+    }
 }
 TEST(LayerNorm, RowsDoNotDependOnTheBatch) {
   const Tensor x = Tensor::normal(DType::bf16, {9, 333}, 1);
@@ -196,12 +199,17 @@ TEST(LayerNorm, DirectionalDerivative) {
   check_directional(loss, b, db, 7);
 }
 TEST(LayerNorm, LargerThanTheCaches) {
-  const LayerNormDescriptor d{.shape = {3100, 2080}};
-  Large x(DType::f32, d.shape), y(DType::f32, d.shape), off(DType::f32, d.shape, 1);
-  EXPECT_TRUE(past_caches(y, x.view().data));
-  ASSERT_OK(run_plan<LayerNorm>(d, {x, {}, {}, y, {}, {}}));
-  ASSERT_OK(run_plan<LayerNorm>(d, {x, {}, {}, off, {}, {}}));
-  EXPECT_TRUE(y.same_bits(off));
+  for (DType t : {DType::f32, DType::bf16}) {
+    const LayerNormDescriptor d{.dtype = t, .shape = {t == DType::f32 ? 3100 : 6200, 2080}};
+    Large x(t, d.shape), y(t, d.shape), off(t, d.shape, 1);
+    EXPECT_TRUE(past_caches(y, x.view().data));
+    ASSERT_OK(run_plan<LayerNorm>(d, {x, {}, {}, y, {}, {}}));
+    ASSERT_OK(run_plan<LayerNorm>(d, {x, {}, {}, off, {}, {}}));
+    EXPECT_TRUE(y.same_bits(off)) << name(t);
+    ASSERT_OK(run_plan<LayerNormBackward>(d, {x, x, {}, {}, {}, y, {}, {}}));
+    ASSERT_OK(run_plan<LayerNormBackward>(d, {x, x, {}, {}, {}, off, {}, {}}));
+    EXPECT_TRUE(y.same_bits(off)) << name(t);
+  }
 }
 TEST(LayerNorm, case_ln_large_mean) {
   const Tensor x(DType::f32, {4}, {40000, 40001, 40002, 40003});

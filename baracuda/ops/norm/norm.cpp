@@ -47,7 +47,7 @@ Status run_forward(const Launch<RmsNorm>& l) {
   void* weight = carve_weight(d, c);
   prepare_weight(d.dtype, a.weight, d.weight, weight, d.shape.last(), l.threads);
   const RowWalk<5> walk(outer_axes(d.shape), {&a.x, &a.residual, &a.y, &a.residual_out, &a.rstd});
-  const auto kernel = BARACUDA_ISA_PICK(norm_kernels).forward[d.dtype];
+  const auto kernel = BARACUDA_ISA_PICK_BF16(norm_kernels).forward[d.dtype];
   const bool past = a.y.data != a.x.data && (a.residual.absent() || !a.residual_out.absent()) && past_caches(a.y, a.residual.data);
   parallel_for(walk.rows, grain(n), l.threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[5], int64_t, int64_t rows) {
@@ -68,7 +68,7 @@ void carve_backward(const RmsNormDescriptor& d, const void*, Carver& c) { carve_
 Status run_backward(const Launch<RmsNormBackward>& l) {
   const RmsNormDescriptor& d = l.desc;
   const RmsNormBackward::Args& a = l.args;
-  const NormKernels& kernels = BARACUDA_ISA_PICK(norm_kernels);
+  const NormKernels& kernels = BARACUDA_ISA_PICK_BF16(norm_kernels);
   Carver c = l.carver();
   void* weight = carve_weight(d, c);
   const bool wanted = !a.dweight.absent();

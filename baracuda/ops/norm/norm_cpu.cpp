@@ -156,14 +156,14 @@ template <class T, bool kResidual> void forward_row(const RmsNormRows& p, int64_
   const bool past = p.past;
   const T* next = row_to_fetch(x, p.x_pitch, r + 1 == p.rows, n);
   if (p.cast_first)
-    each_pack<N>(n, [&](int64_t i, int count) __attribute__((always_inline)) {
+    put_row(y, n, past, [&](int64_t i, int count) __attribute__((always_inline)) {
       __builtin_prefetch(next + i, 0, 2);
-      put<N>(y + i, rounded_to<T>(get<N>(h + i, count) * scale) * get<N>(w + i, count), count, past);
+      return rounded_to<T>(get<N>(h + i, count) * scale) * get<N>(w + i, count);
     });
   else
-    each_pack<N>(n, [&](int64_t i, int count) __attribute__((always_inline)) {
+    put_row(y, n, past, [&](int64_t i, int count) __attribute__((always_inline)) {
       __builtin_prefetch(next + i, 0, 2);
-      put<N>(y + i, get<N>(h + i, count) * scale * get<N>(w + i, count), count, past);
+      return get<N>(h + i, count) * scale * get<N>(w + i, count);
     });
 }
 template <class T> void forward(const RmsNormRows& p) {
@@ -191,14 +191,14 @@ template <class T, bool kCastFirst, bool kResidual> void backward_row(const RmsN
   const bool past = p.past;
   const T *next_dy = row_to_fetch(dy, p.dy_pitch, r + 1 == p.rows, n), *next_x = row_to_fetch(x, p.x_pitch, r + 1 == p.rows, n);
   const V minus_mean = V::of(A(-dot / double(n)) - Raw<A, N>{});
-  each_pack<N>(n, [&](int64_t i, int count) __attribute__((always_inline)) {
+  put_row(dx, n, past, [&](int64_t i, int count) __attribute__((always_inline)) {
     __builtin_prefetch(next_dy + i, 0, 2);
     __builtin_prefetch(next_x + i, 0, 2);
     const V e = get<N>(dy + i, count), xhat = get<N>(x + i, count) * scale;
     V d = fma(xhat, minus_mean, e * get<N>(w + i, count)) * scale;
     if constexpr (kResidual) d = d + get<N>(dh + i, count);
-    put<N>(dx + i, d, count, past);
     if (dw) put<N>(dw + i, fma(e, kCastFirst ? rounded_to<T>(xhat) : xhat, get<N>(dw + i, count)), count);
+    return d;
   });
 }
 template <class T> void backward(const RmsNormBackwardRows& p) {

@@ -47,6 +47,6 @@ struct NormKernels {
   // By the dtype of out. Partial sums are f64 for f64 norms, whose weights may be f32, and f32 for the others.
   ByDType<void (*)(const NormFold&)> fold_f32, fold_f64;
 };
-BARACUDA_ISA_TABLE(NormKernels, norm_kernels)
+BARACUDA_ISA_TABLE_BF16(NormKernels, norm_kernels)
 
 }  // namespace baracuda

@@ -71,7 +71,7 @@ inline void prepare_vector(DType dtype, const TensorView& v, double none, void* 
 }
 // out, a vector of n, is the sum of `count` rows of partial sums of type `partials`, in order, in f64.
 inline void fold_rows(DType partials, const void* partial, int64_t count, int64_t n, const TensorView& out, int threads) {
-  const NormKernels& kernels = BARACUDA_ISA_PICK(norm_kernels);
+  const NormKernels& kernels = BARACUDA_ISA_PICK_BF16(norm_kernels);
   const auto fold = (partials == DType::f64 ? kernels.fold_f64 : kernels.fold_f32)[out.dtype];
   parallel_for(n, 256, threads, [&](int64_t begin, int64_t end, int) { fold({partial, count, n, begin, end, out.data, out.strides[0]}); });
 }

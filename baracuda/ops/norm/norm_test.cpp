@@ -376,11 +376,11 @@ TEST(RmsNorm, ContractAndBits) {
 TEST(RmsNorm, SameBitsOnEveryInstructionSet) {
   const Isa best = isa();
   for (DType t : kDTypesHere)
-    for (NormCast cast : {NormCast::end, NormCast::before_weight}) {
+    for (NormCast cast : {NormCast::end, NormCast::before_weight}) for (double size : {1.0, 3e-39}) {  // of subnormal halves, too
       const RmsNormDescriptor d{.dtype = t, .shape = {20, 213}, .cast = cast};
-      const Tensor x = Tensor::normal(t, d.shape, 1, 0, 4), weight = Tensor::normal(t, {213}, 2), dy = Tensor::normal(t, d.shape, 3);
+      const Tensor x = Tensor::normal(t, d.shape, 1, 0, 4), weight = Tensor::normal(t, {213}, 2, 0, size), dy = Tensor::normal(t, d.shape, 3);
       std::vector<uint8_t> first;
-      for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
+      for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16}) {
         limit_isa(set);
         Tensor y(t, d.shape), rstd(accumulator(t), {20}), dx(t, d.shape), dweight(t, {213});
         ASSERT_OK(run_plan<RmsNorm>(d, {x, weight, {}, y, {}, rstd}));
