@@ -1,4 +1,4 @@
-// Channels of BatchNorm. Sums: a chunk of a channel comes into the first-level cache in the accumulator type and is summed there, in an
+// Channels of BatchNorm. Sums: a chunk of a channel comes into the first-level cache and is summed there, in an
 // order that depends on n alone. What is written is made element by element, by rows of one channel or, where channels lie next to
 // one another, by rows of all channels. The floor is two streams forward, three backward, where a group of channels fits into the
 // caches; otherwise x (and dy) come from memory twice.
@@ -18,7 +18,7 @@ template <class T> void moments(const ChannelChunk& p) {
   for (int64_t c = 0; c < p.channels; ++c) {
     Chunks<T> x = chunks_of<T>(p.x, c, buffer);
     Acc<T> shift;
-    const Moments part = chunk_moments(x(p.x.first, int(p.m)), int(p.m), shift);
+    const Moments part = chunk_moments(x, p.x.first, int(p.m), shift);
     p.sums[c * p.chunks] = {double(shift), part.mean, part.squares};
   }
 }
@@ -27,8 +27,7 @@ template <class T> void gradient(const ChannelChunk& p) {
   alignas(64) A x_buffer[kSumChunk], dy_buffer[kSumChunk];
   for (int64_t c = 0; c < p.channels; ++c) {
     Chunks<T> x = chunks_of<T>(p.x, c, x_buffer), dy = chunks_of<T>(p.dy, c, dy_buffer);
-    const A *from = x(p.x.first, int(p.m)), *e_from = dy(p.dy.first, int(p.m));
-    const GradientSums g = chunk_gradient_sums<A, false>(from, e_from, nullptr, int(p.m), static_cast<const A*>(p.shift)[c], static_cast<const A*>(p.scale)[c]);
+    const GradientSums g = chunk_gradient_sums<false>(x, p.x.first, dy, p.dy.first, nullptr, int(p.m), static_cast<const A*>(p.shift)[c], static_cast<const A*>(p.scale)[c]);
     p.sums[c * p.chunks] = {g.e, g.eh, g.h};
   }
 }

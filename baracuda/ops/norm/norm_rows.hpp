@@ -1,7 +1,7 @@
 #pragma once
-// What the instruction-set units of the family share: rows by packs and by chunks, and the statistics of a row. A chunk of kSumChunk
-// elements is taken into the first-level cache in the accumulator type, and all that is summed over it is summed there, so that a
-// row comes from memory once for its sums and once for what is written.
+// What the instruction-set units of the family share: rows by packs and by chunks, and the statistics of a row. All that is summed
+// over a chunk of kSumChunk elements is summed while the first-level cache holds it, so that a row comes from memory once for its sums
+// and once for what is written. A chunk that does not lie dense is taken there in the accumulator type first.
 #include "baracuda/host/lane_sum.hpp"
 #include "baracuda/math/bf16_instruction.hpp"
 #include "baracuda/ops/norm/norm_cpu.hpp"
@@ -94,16 +94,18 @@ template <class T> struct Chunks {
   A* buffer;  // kSumChunk
   int64_t held_first = -1, held = 0;
 
+  // Where they lie dense, else null.
+  const T* dense(int64_t first, int m) const {
+    if (!lay) return x + first;
+    const int last = lay->rank - 1;
+    if (lay->stride[last] != 1 || first % lay->extent[last] + m > lay->extent[last]) return nullptr;
+    const T* run = nullptr;
+    each_run(*lay, first, m, [&](int64_t offset, int64_t, int64_t) { run = x + offset; });
+    return run;
+  }
   const A* operator()(int64_t first, int m) {
-    if constexpr (std::is_same_v<T, A>) {
-      if (!lay) return x + first;
-      const int last = lay->rank - 1;
-      if (lay->stride[last] == 1 && first % lay->extent[last] + m <= lay->extent[last]) {
-        const A* run = nullptr;
-        each_run(*lay, first, m, [&](int64_t offset, int64_t, int64_t) { run = x + offset; });
-        return run;
-      }
-    }
+    if constexpr (std::is_same_v<T, A>)
+      if (const T* run = dense(first, m)) return run;
     if (held_first == first && held == m) return buffer;
     held_first = first, held = m;
     if (!lay) take(x + first, 0, m);
@@ -184,7 +186,8 @@ template <class A, int K, class Step> BARACUDA_HD void chunk_sums(int m, double 
   }
 }
 // Of a chunk; the mean as a distance from its rounded value, `shift`.
-template <class A> Moments chunk_moments(const A* x, int m, A& shift) {
+template <class T> Moments chunk_moments(const T* x, int m, Acc<T>& shift) {
+  using A = Acc<T>;
   shift = A(double(chunk_sum<A>(0, m, [&](auto acc, int64_t i) __attribute__((always_inline)) { return acc + load<decltype(acc)::kWidth>(x + i); })) / m);
   const double point = double(shift);
   double sums[2];
@@ -194,6 +197,10 @@ template <class A> Moments chunk_moments(const A* x, int m, A& shift) {
     acc[0] = acc[0] + d, acc[1] = fma(d, d, acc[1]);
   });
   return moments_of(sums[0], sums[1], m);
+}
+template <class T> Moments chunk_moments(Chunks<T>& x, int64_t first, int m, Acc<T>& shift) {
+  const T* run = x.dense(first, m);
+  return run ? chunk_moments(run, m, shift) : chunk_moments(x(first, m), m, shift);
 }
 // A variance that left the range of its type: f32 in f64, f64 times a power of two that brings the largest to about 1.
 template <class T> Statistics statistics_out_of_range(int64_t n, double eps, Chunks<T>& chunks) {
@@ -222,7 +229,7 @@ template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunk
   using A = Acc<T>;
   if (n <= kSumChunk) {
     A shift;
-    const Moments one = chunk_moments(chunks(0, int(n)), int(n), shift);
+    const Moments one = chunk_moments(chunks, 0, int(n), shift);
     return statistics_of(one, double(shift), n, eps, chunks);
   }
   double point = 0;
@@ -230,7 +237,7 @@ template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunk
     const int64_t first = c * kSumChunk, left = n - first;
     const int m = int(left < kSumChunk ? left : kSumChunk);
     A shift;
-    Moments part = chunk_moments(chunks(first, m), m, shift);
+    Moments part = chunk_moments(chunks, first, m, shift);
     if (c == 0) point = double(shift);
     part.mean += double(shift) - point;
     return part;
@@ -238,9 +245,9 @@ template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunk
   return statistics_of(all, point, n, eps, chunks);
 }
 
-template <class A, bool kWeighted> GradientSums chunk_gradient_sums(const A* x, const A* dy, const A* w, int m, double shift, double scale) {
+template <bool kWeighted, class T> GradientSums chunk_gradient_sums(const T* x, const T* dy, const Acc<T>* w, int m, double shift, double scale) {
   double sums[3];
-  chunk_sums<A>(m, sums, [&](auto& acc, int i) __attribute__((always_inline)) {
+  chunk_sums<Acc<T>>(m, sums, [&](auto& acc, int i) __attribute__((always_inline)) {
     using V = std::remove_reference_t<decltype(acc[0])>;
     const V h = (load<V::kWidth>(x + i) - V(shift)) * V(scale);
     V e = load<V::kWidth>(dy + i);
@@ -249,18 +256,19 @@ template <class A, bool kWeighted> GradientSums chunk_gradient_sums(const A* x, 
   });
   return {sums[0], sums[1], sums[2]};
 }
+template <bool kWeighted, class T>
+GradientSums chunk_gradient_sums(Chunks<T>& x, int64_t first, Chunks<T>& dy, int64_t e_first, const Acc<T>* w, int m, double shift, double scale) {
+  const T *run = x.dense(first, m), *e_run = dy.dense(e_first, m);
+  return run && e_run ? chunk_gradient_sums<kWeighted>(run, e_run, w, m, shift, scale) : chunk_gradient_sums<kWeighted>(x(first, m), dy(e_first, m), w, m, shift, scale);
+}
 // Over `n` elements from `first` on; w, where the sums are weighted, begins at `first`.
 template <bool kWeighted, class T>
 GradientSums gradient_sums(Chunks<T>& x, Chunks<T>& dy, const Acc<T>* w, int64_t first, int64_t n, double shift, double scale) {
-  if (n <= kSumChunk) {
-    const Acc<T>* e = dy(first, int(n));
-    return chunk_gradient_sums<Acc<T>, kWeighted>(x(first, int(n)), e, w, int(n), shift, scale);
-  }
+  if (n <= kSumChunk) return chunk_gradient_sums<kWeighted>(x, first, dy, first, w, int(n), shift, scale);
   return sum_pairs<GradientSums>(sum_chunks(n), [&](int64_t c) __attribute__((always_inline)) {
     const int64_t at = c * kSumChunk, left = n - at;
     const int m = int(left < kSumChunk ? left : kSumChunk);
-    const Acc<T>* e = dy(first + at, m);
-    return chunk_gradient_sums<Acc<T>, kWeighted>(x(first + at, m), e, kWeighted ? w + at : nullptr, m, shift, scale);
+    return chunk_gradient_sums<kWeighted>(x, first + at, dy, first + at, kWeighted ? w + at : nullptr, m, shift, scale);
   });
 }
 
