@@ -1,8 +1,9 @@
 // Rows of logits that are held in shared memory: a team of threads copies a row there (cp.async), then finds the maximum, the sum and
-// the gradient from it, so that x is read once and dx written once: the floor is memory bandwidth. A row too long for a third of a
-// multiprocessor is shared out among the blocks of a cluster (sm_90), which tell one another a maximum and a sum for each warp.
-// A warp sums relative to its own maximum, and the pairs are joined in order (Milakov and Gimelshein, "Online normalizer calculation
-// for softmax", 2018), so that the team meets twice a row.
+// the gradient from it, so that x is read once and dx written once: the floor is memory bandwidth. A thread that has written its part of dx
+// begins to copy its part of the next row to the same place; other blocks of the multiprocessor fill the time until it is there. A row too
+// long for a block is shared out among the blocks of a cluster (sm_90), which tell one another a maximum and a sum for each warp.
+// A warp sums relative to its own maximum, and every warp joins the pairs in order (Milakov and Gimelshein, "Online normalizer calculation
+// for softmax", 2018), so that the team meets once a row, twice where a thread needs words that others copied.
 //
 // A row that does not begin at 16 bytes lies in the words around it, filled up with -inf. Sums take elements K i ... K i + K - 1 from
 // words i and i + 1, so that they are joined in the same order wherever the row lies; maxima need no order, and dx is written word by word.
@@ -18,21 +19,19 @@ namespace {
 using namespace device_rows;
 using namespace loss_device;
 
-constexpr int kMostThreads = 256, kMostBlocks = 8;  // of a team; of a row
-constexpr int64_t kMostWords = 4480;       // 70 KiB of a row in a block, three of which a multiprocessor of sm_90 holds
-constexpr int64_t kMostWordsAlone = 6280;  // 98 KiB, where there are no clusters
-constexpr int64_t kMostTwice = 2240;       // of which a block has two: one is on its way
-constexpr int kMostShared = 99 * 1024 - 64;
+constexpr int kThreads = 768, kFewestThreads = 64;  // of a multiprocessor, which has 85 registers for each; of a team of a longer row
+constexpr int kMostBlocks = 8;                      // of a row
+constexpr int64_t kShortWords = 640;                // of a row that a warp takes
+constexpr int64_t kMostWords = 4480;                // of a block's share of a row: 70 KiB, three of which a multiprocessor of sm_90 holds
 
 struct Held {
   LossCudaRows rows;
   int words;   // of a block
   int blocks;  // of a row
-  int buffers; // 2: the next row is on its way
   int words_of_rows;  // of all teams; pairs lie behind them
 };
 struct alignas(16) Word { uint32_t part[4]; };
-struct Pair { double sum, total; float most; };
+struct alignas(16) Pair { double total; float sum, most; };
 struct Known { double per_exp, uniform, hit; float most; };
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
@@ -40,7 +39,7 @@ __device__ __forceinline__ void copy_word(Word* to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
 __device__ __forceinline__ void commit_words() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kLater> __device__ __forceinline__ void wait_for_words() { asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory"); }
+__device__ __forceinline__ void wait_for_words() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // --- clusters: nothing of them is compiled, or reached, below sm_90
 __device__ __forceinline__ int cluster_rank() {
@@ -64,12 +63,11 @@ __device__ __forceinline__ void store_at(int rank, Pair* to, const Pair& p) {
 #if __CUDA_ARCH__ >= 900
   uint32_t there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(to)), "r"(rank));
-  asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(there), "d"(p.sum) : "memory");
-  asm volatile("st.shared::cluster.f64 [%0 + 8], %1;" ::"r"(there), "d"(p.total) : "memory");
-  asm volatile("st.shared::cluster.f32 [%0 + 16], %1;" ::"r"(there), "f"(p.most) : "memory");
+  const int2 total = __builtin_bit_cast(int2, p.total);
+  asm volatile("st.shared::cluster.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(there), "r"(total.x), "r"(total.y), "r"(__float_as_int(p.sum)), "r"(__float_as_int(p.most)) : "memory");
 #endif
 }
-static_assert(offsetof(Pair, total) == 8 && offsetof(Pair, most) == 16);
+static_assert(offsetof(Pair, sum) == 8 && offsetof(Pair, most) == 12);
 
 // --- elements of a word
 template <class T> __device__ __forceinline__ void unpack_two(uint32_t part, float& a, float& b) {
@@ -97,18 +95,13 @@ template <class T> __device__ __forceinline__ float largest_of(uint32_t part) {
   unpack<T>(Word{{part, part, part, part}}, v);
   return sizeof(T) == 4 ? v[0] : fmaxf(v[0], v[1]);
 }
-// Elements `shift` ... of two words.
-template <class T> __device__ __forceinline__ Word shifted(const Word& a, const Word& b, int shift) {
-  uint32_t v[8] = {a.part[0], a.part[1], a.part[2], a.part[3], b.part[0], b.part[1], b.part[2], b.part[3]};
-  const int bytes = shift * int(sizeof(T));
+// Of two words, what begins `kParts` parts and, if odd, a half further on.
+template <class T, int kParts> __device__ __forceinline__ Word shifted(const Word& a, const Word& b, bool odd) {
+  const uint32_t v[8] = {a.part[0], a.part[1], a.part[2], a.part[3], b.part[0], b.part[1], b.part[2], b.part[3]};
+  Word w;
 #pragma unroll
-  for (int i = 0; i < 6; ++i) v[i] = bytes & 8 ? v[i + 2] : v[i];
-#pragma unroll
-  for (int i = 0; i < 5; ++i) v[i] = bytes & 4 ? v[i + 1] : v[i];
-  if constexpr (sizeof(T) == 2)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = __funnelshift_r(v[i], v[i + 1], bytes & 2 ? 16 : 0);
-  return {{v[0], v[1], v[2], v[3]}};
+  for (int i = 0; i < 4; ++i) w.part[i] = sizeof(T) == 2 ? __funnelshift_r(v[kParts + i], v[kParts + i + 1], odd ? 16 : 0) : v[kParts + i];
+  return w;
 }
 template <class U> __device__ __forceinline__ uint32_t packed(float a, float b) {
   uint32_t both;
@@ -123,7 +116,7 @@ template <class U, int K, int N> __device__ __forceinline__ void pack(const floa
     else part[i] = packed<U>(v[2 * i], v[2 * i + 1]);
   }
 }
-__device__ __forceinline__ double warp_sum(double v) {
+template <class A> __device__ __forceinline__ A warp_sum(A v) {
 #pragma unroll
   for (int w = 16; w; w /= 2) v = v + __shfl_xor_sync(0xffffffffu, v, w);
   return v;
@@ -181,8 +174,8 @@ template <class T, class U, bool kWhole> struct Row {
   __device__ __forceinline__ void store(int q, const uint32_t (&part)[kParts]) const {
     const int64_t i = begin + int64_t(q) * K;
     if (aligned_dx && inside(q)) {
-      if constexpr (kParts == 4) *reinterpret_cast<uint4*>(dx + i) = make_uint4(part[0], part[1], part[2], part[3]);
-      else *reinterpret_cast<uint2*>(dx + i) = make_uint2(part[0], part[1]);
+      if constexpr (kParts == 4) __stcs(reinterpret_cast<uint4*>(dx + i), make_uint4(part[0], part[1], part[2], part[3]));
+      else __stcs(reinterpret_cast<uint2*>(dx + i), make_uint2(part[0], part[1]));
     } else if constexpr (sizeof(U) == 4) {
 #pragma unroll
       for (int j = 0; j < K; ++j)
@@ -195,148 +188,146 @@ template <class T, class U, bool kWhole> struct Row {
 };
 
 // kWhole: rows of x and dx consist of whole aligned words.
-template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kMostThreads, 3) held_kernel(const __grid_constant__ Held h) {
+template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThreads, 1) held_kernel(const __grid_constant__ Held h) {
   constexpr int K = kChunk<T>;
-  using F = Pack<float, 1>;
   extern __shared__ Word memory[];
-  __shared__ Known told;
   const LossCudaRows& p = h.rows;
   const int64_t n = p.t.classes;
   const int team = int(blockDim.x), lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, warps = team / 32;
   const int rank = h.blocks > 1 ? cluster_rank() : 0;
   const int64_t first = int64_t(rank) * h.words, step = int64_t(gridDim.x / unsigned(h.blocks)) * blockDim.y;
   Pair* const all_pairs = reinterpret_cast<Pair*>(memory + h.words_of_rows);  // of this row and of the one before, which may still be read
-  Word* const buffers = memory + threadIdx.y * (h.words + 1) * h.buffers;
+  Word* const held = memory + threadIdx.y * (h.words + 1);
   const auto meet = [&] { warps > 1 ? __syncthreads() : __syncwarp(); };
   const RowsLeft rows(p.kept, p.first, p.rows);
-  const auto target_at = [&](int64_t r) { return r < rows.some ? target_of(p.t, token_of(p.kept, p.first + r)) : kIgnored; };
+  const auto target_at = [&](int64_t r) { return r < rows.some ? int(target_of(p.t, token_of(p.kept, p.first + r))) : int(kIgnored); };
   if (h.blocks > 1) cluster_arrive();  // this block is there, and can be written to
   bool started = false;
   int64_t r = int64_t(blockIdx.x / unsigned(h.blocks)) * blockDim.y + threadIdx.y;
-  int64_t target = target_at(r), next = target_at(r + step);
-  int turn = 0, parity = 0;
-  if (h.buffers == 2 && target >= 0) Row<T, U, kWhole>(p, r, first, h.words).load(buffers, h.words);
+  // A lane knows the target of one of 32 rows, and of one of the 32 behind them.
+  int of_these = target_at(r + lane * step), of_those = target_at(r + (32 + lane) * step), at_row = 0;
+  const auto target_of_row = [&](int i) { return __shfl_sync(0xffffffffu, i < 32 ? of_these : of_those, i % 32); };
+  if (target_of_row(0) >= 0) Row<T, U, kWhole>(p, r, first, h.words).load(held, h.words);
   commit_words();
-  for (; r < rows.all; r += step, target = next, next = target_at(r + step), turn ^= 1) {
+  int parity = 0;
+  for (; r < rows.all; r += step) {
+    const int target = target_of_row(at_row), next = target_of_row(at_row + 1);
+    if (++at_row == 32) at_row = 0, of_these = of_those, of_those = target_at(r + (33 + lane) * step);
     const int64_t token = r < rows.some ? token_of(p.kept, p.first + r) : 0;
     const Row<T, U, kWhole> row(p, r, first, h.words);
-    Word* const held = buffers + (h.buffers == 2 ? turn * (h.words + 1) : 0);
-    if (h.buffers == 2) {
-      if (next >= 0) Row<T, U, kWhole>(p, r + step, first, h.words).load(buffers + (turn ^ 1) * (h.words + 1), h.words);
-    } else if (target >= 0) row.load(held, h.words);
-    commit_words();
     if (target < 0) {
       if (row.dx)
         for (int q = int(threadIdx.x); q < row.mine; q += team) row.store(q, {});  // zeros
-      continue;
-    }
-    // Known early, used late. x[target] is read before dx, which may be the same memory, is written.
-    float at_target = 0;
-    double g = 0;
-    if (warp == 0) {
-      at_target = value(row.x[target]).v;
-      g = upstream(p.t, token);
-    }
-    if (h.buffers == 2) wait_for_words<1>();
-    else wait_for_words<0>();
-    if constexpr (!kWhole) meet();
+    } else {
+      // Known early, used late. x[target] is read before dx, which may be the same memory, is written.
+      const float at_target = warp == 0 ? value(row.x[target]).v : 0;
+      const double g = row.dx ? upstream(p.t, token) : 0;
+      wait_for_words();
+      if constexpr (!kWhole) meet();
 
-    const int chunks = kWhole ? row.mine : h.words;
-    const auto chunk_at = [&](int q) {
-      if constexpr (kWhole) return held[q];
-      else return shifted<T>(held[q], held[q + 1], row.shift);
-    };
-    Pair own{0, 0, 0};
-    uint32_t part[2] = {kLeastPart<T>, kLeastPart<T>};
+      Pair own{0, 0, 0};
+      const auto sums_of = [&](int chunks, auto chunk_at) {
+        uint32_t part[2] = {kLeastPart<T>, kLeastPart<T>};
 #pragma unroll 4
-    for (int q = int(threadIdx.x); q < chunks; q += team) {
-      const Word c = chunk_at(q);
-      part[0] = larger_part<T>(part[0], larger_part<T>(c.part[0], c.part[1]));
-      part[1] = larger_part<T>(part[1], larger_part<T>(c.part[2], c.part[3]));
-    }
-    own.most = warp_max(largest_of<T>(larger_part<T>(part[0], part[1])));
-    const float base = own.most == -INFINITY ? 0 : own.most;
-    float sums[4] = {};
-#pragma unroll 2
-    for (int q = int(threadIdx.x); q < chunks; q += team) {
-      float v[K];
-      unpack<T>(chunk_at(q), v);
-#pragma unroll
-      for (int j = 0; j < K; ++j) sums[j % 4] = sums[j % 4] + term(v[j] - base);
-    }
-    own.sum = warp_sum(double((sums[0] + sums[1]) + (sums[2] + sums[3])));
-    if (p.smoothing > 0 && p.loss) {
-      for (int q = int(threadIdx.x); q < chunks; q += team) {
-        const int64_t i = (first + q) * K;
-        float v[K], s = 0;
-        unpack<T>(chunk_at(q), v);
-        int count = 0;
-#pragma unroll
-        for (int j = 0; j < K; ++j)
-          if (i + j < n) s = s + (v[j] - base), ++count;
-        own.total = own.total + (double(s) + double(count) * double(base));
-      }
-      own.total = warp_sum(own.total);
-    }
-    Pair* const pairs = all_pairs + parity * (warps * h.blocks);
-    parity ^= 1;
-    if (h.blocks > 1) {
-      if (!started) cluster_wait();
-      started = true;
-      if (lane < h.blocks) store_at(lane, pairs + rank * warps + warp, own);
-      cluster_arrive();
-      cluster_wait();
-    } else if (warps > 1) {
-      if (lane == 0) pairs[warp] = own;
-      __syncthreads();
-    }
-    Known known{};
-    double exps = own.sum, total = own.total;
-    if (warp == 0) {
-      known.most = own.most;
-      if (warps > 1) {
-        const int count = warps * h.blocks;
-        known.most = -INFINITY;
-        for (int i = lane; i < count; i += 32) known.most = fmaxf(known.most, pairs[i].most);
-        known.most = warp_max(known.most);
-        exps = total = 0;
-        for (int i = lane; i < count; i += 32) {
-          exps = exps + pairs[i].sum * double(exp(F::of(pairs[i].most) - F::of(known.most)).v);
-          total = total + pairs[i].total;
+        for (int q = int(threadIdx.x); q < chunks; q += team) {
+          const Word c = chunk_at(q);
+          part[0] = larger_part<T>(part[0], larger_part<T>(c.part[0], c.part[1]));
+          part[1] = larger_part<T>(part[1], larger_part<T>(c.part[2], c.part[3]));
         }
-        exps = warp_sum(exps), total = warp_sum(total);
-      } else if (known.most == -INFINITY) exps = kNaN;  // no class has a probability
-      if (row.dx) {
-        known = known_of(p, g, exps, known.most);
-        if (warps > 1 && lane == 0) told = known;
-      }
-    }
-    if (row.dx) {
-      meet();
-      if (warps > 1) known = told;
-      const RowSlope<U, float> slope(known.per_exp, known.uniform);
-      const Cap cap(p.softcap);
-      const float most = known.most;
-const auto put = [&](auto capped) {
+        own.most = warp_max(largest_of<T>(larger_part<T>(part[0], part[1])));
+        const float base = own.most == -INFINITY ? 0 : own.most;
+        float sums[4] = {};
 #pragma unroll 2
-        for (int q = int(threadIdx.x); q < row.mine; q += team) {
+        for (int q = int(threadIdx.x); q < chunks; q += team) {
           float v[K];
-          unpack<T>(held[q], v);
+          unpack<T>(chunk_at(q), v);
 #pragma unroll
-          for (int j = 0; j < K; ++j) v[j] = decltype(capped)::value ? slope(v[j] - most) * cap.slope(v[j]) : slope(v[j] - most);
-          uint32_t part[Row<T, U, kWhole>::kParts];
-          pack<U>(v, part);
-          row.store(q, part);
+          for (int j = 0; j < K; ++j) sums[j % 4] = sums[j % 4] + term(v[j] - base);
+        }
+        own.sum = warp_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+        if (p.smoothing > 0 && p.loss) {
+          for (int q = int(threadIdx.x); q < chunks; q += team) {
+            const int64_t i = (first + q) * K;
+            float v[K], s = 0;
+            unpack<T>(chunk_at(q), v);
+            int count = 0;
+#pragma unroll
+            for (int j = 0; j < K; ++j)
+              if (i + j < n) s = s + (v[j] - base), ++count;
+            own.total = own.total + (double(s) + double(count) * double(base));
+          }
+          own.total = warp_sum(own.total);
         }
       };
-      p.softcap > 0 ? put(std::true_type{}) : put(std::false_type{});
-      const int64_t at = (target + row.shift) / K - first;
-      if (at >= 0 && at < row.mine && int(at % team) == int(threadIdx.x)) {  // the thread that wrote there
-        const float there = value(reinterpret_cast<const T*>(held + at)[(target + row.shift) % K]).v;
-        row.dx[target] = at_hit<U>(known, there, p.softcap > 0 ? double(cap.slope(there)) : 1);
+      if constexpr (kWhole) sums_of(row.mine, [&](int q) { return held[q]; });
+      else {
+        const int bytes = row.shift * int(sizeof(T));
+        const auto from = [&](auto parts) {
+          sums_of(h.words, [&](int q) { return shifted<T, decltype(parts)::value>(held[q], held[q + 1], bytes % 4 != 0); });
+        };
+        switch (bytes / 4) {
+          case 0: from(std::integral_constant<int, 0>{}); break;
+          case 1: from(std::integral_constant<int, 1>{}); break;
+          case 2: from(std::integral_constant<int, 2>{}); break;
+          default: from(std::integral_constant<int, 3>{});
+        }
       }
+      Pair* const pairs = all_pairs + parity * (warps * h.blocks);
+      parity ^= 1;
+      if (h.blocks > 1) {
+        if (!started) cluster_wait();
+        started = true;
+        if (lane < h.blocks) store_at(lane, pairs + rank * warps + warp, own);
+        cluster_arrive();
+        cluster_wait();
+      } else if (warps > 1) {
+        if (lane == 0) pairs[warp] = own;
+        __syncthreads();
+      } else __syncwarp();
+      float most = own.most;
+      double exps = double(own.sum), total = own.total;
+      if (warps > 1) {  // every warp for itself
+        const int count = warps * h.blocks;
+        most = -INFINITY;
+        for (int i = lane; i < count; i += 32) most = fmaxf(most, pairs[i].most);
+        most = warp_max(most);
+        exps = total = 0;
+        for (int i = lane; i < count; i += 32) {
+          exps = exps + double(pairs[i].sum * term(pairs[i].most - most));
+          total = total + pairs[i].total;
+        }
+        exps = warp_sum(exps);
+        if (p.smoothing > 0) total = warp_sum(total);
+      }
+      if (most == -INFINITY) exps = kNaN;  // no class has a probability
+      if (row.dx) {
+        const Known known = known_of(p, g, exps, most);
+        const RowSlope<U, float> slope(known.per_exp, known.uniform);
+        const Cap cap(p.softcap);
+        const auto put = [&](auto capped) {
+#pragma unroll 2
+          for (int q = int(threadIdx.x); q < row.mine; q += team) {
+            float v[K];
+            unpack<T>(held[q], v);
+#pragma unroll
+            for (int j = 0; j < K; ++j) v[j] = decltype(capped)::value ? slope(v[j] - most) * cap.slope(v[j]) : slope(v[j] - most);
+            uint32_t part[Row<T, U, kWhole>::kParts];
+            pack<U>(v, part);
+            row.store(q, part);
+          }
+        };
+        p.softcap > 0 ? put(std::true_type{}) : put(std::false_type{});
+        const int64_t at = (target + row.shift) / K - first;
+        if (at >= 0 && at < row.mine && int(at % team) == int(threadIdx.x)) {  // the thread that wrote there
+          const float there = value(reinterpret_cast<const T*>(held + at)[(target + row.shift) % K]).v;
+          row.dx[target] = at_hit<U>(known, there, p.softcap > 0 ? double(cap.slope(there)) : 1);
+        }
+      }
+      if (p.loss && rank == 0 && threadIdx.x == 0) note(p, token, exps, total, most, at_target);
     }
-    if (p.loss && rank == 0 && threadIdx.x == 0) note(p, token, exps, total, known.most, at_target);
+    // Each thread's own words are free: others read them before they met.
+    if (next >= 0) Row<T, U, kWhole>(p, r + step, first, h.words).load(held, h.words);
+    commit_words();
   }
   if (h.blocks > 1 && !started) cluster_wait();
 }
@@ -360,20 +351,21 @@ __global__ void __launch_bounds__(kFinish) finish_kernel(const __grid_constant__
 
 int finish(const LossCudaRows& p, void* stream) { return device::launch(finish_kernel, device::blocks_for(p.rows, kFinish), kFinish, 0, stream, p); }
 
-// How a row is shared out: by its length and the architecture alone, so that its bits depend on nothing else.
-struct Shares { int words, blocks, buffers, threads; };
-Shares shares_of(int64_t n, int bytes, int arch) {
+// How a row is shared out: by its length and the device alone, so that its bits depend on nothing else.
+struct Shares { int words, blocks, threads; };
+Shares shares_of(int64_t n, int bytes, const device::DeviceFacts& device) {
   const int64_t words = device::ceil_div(n, 16 / bytes) + 1;  // one more where the row does not begin with a word
-  Shares s{0, 1, 1, 32};
-  if (arch >= 90)
+  const auto bytes_of = [](int64_t each, int threads) { return (each + 1) * 16 + 2 * kMostBlocks * threads / 32 * int64_t(sizeof(Pair)); };
+  Shares s{0, 1, 32};
+  if (bytes_of(words, kThreads) > device.shared_bytes_per_block && device.arch >= 90)
     while (s.blocks < kMostBlocks && device::ceil_div(words, s.blocks) > kMostWords) s.blocks *= 2;
   const int64_t each = device::ceil_div(words, s.blocks);
-  if (each > (arch >= 90 ? kMostWords : kMostWordsAlone)) return s;  // words 0: it does not fit
+  if (bytes_of(each, kThreads) > device.shared_bytes_per_block) return s;  // words 0: it does not fit
   s.words = int(each);
-  s.buffers = each <= kMostTwice ? 2 : 1;
-  // Of an H200: with 8 words a thread 65536 rows of 4096 bf16 take 412 us instead of 358; 4096 rows of 131072 f32 by 256 threads 1.60 ms instead of 1.40.
-  while (s.threads < kMostThreads && s.threads * 16 < s.words) s.threads *= 2;
-  if (s.blocks > 1) s.threads = bytes == 4 && s.blocks == kMostBlocks ? kMostThreads / 2 : kMostThreads;
+  if (each <= kShortWords) return s;
+  // The threads of a multiprocessor, shared out among the rows that it holds.
+  const int64_t together = device.shared_bytes_per_sm / (bytes_of(each, kThreads / 3) + 1024), threads = kThreads / (together < 1 ? 1 : together) / 32 * 32;
+  s.threads = int(threads < kFewestThreads ? kFewestThreads : threads);
   return s;
 }
 // Blocks that a device holds at once; asked for once per kernel and arrangement.
@@ -386,7 +378,7 @@ int resident(const void* kernel, const cudaLaunchConfig_t& how, int blocks, int 
   for (const Entry& e : entries)
     if (e.kernel == kernel && e.shared == how.dynamicSmemBytes && e.threads == threads && e.blocks == blocks && e.device == device) return e.count;
   int count = 0;
-  cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared);
+  cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, device::facts(device).shared_bytes_per_block);
   if (!e && blocks > 1) e = cudaOccupancyMaxActiveClusters(&count, kernel, &how), count *= blocks;
   if (!e && blocks == 1) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&count, kernel, int(threads), how.dynamicSmemBytes), count *= device::facts(device).multiprocessors;
   if (e) return error = int(e), 0;
@@ -398,8 +390,9 @@ template <class T, class U> int held(const LossCudaRows& p, void* stream) {
   if (p.rows == 0) return 0;
   int device = 0;
   if (const cudaError_t e = cudaGetDevice(&device)) return int(e);
-  const Shares s = shares_of(p.t.classes, int(sizeof(T)), device::facts(device).arch);
-  if (s.words == 0 || p.lse_in.data || (!p.capped && (p.bias || p.softcap > 0))) return kLossNotHeld;
+  const Shares s = shares_of(p.t.classes, int(sizeof(T)), device::facts(device));
+  // Without a gradient, loss.cu reads a longer row faster: 2048 rows of 256000 f32 take 0.51 ms there on an H200, 0.85 here.
+  if (s.words == 0 || (s.words > kMostWords && s.blocks > 1 && !p.dx) || p.lse_in.data || (!p.capped && (p.bias || p.softcap > 0))) return kLossNotHeld;
   constexpr int K = kChunk<T>;
   const bool whole = p.t.classes % K == 0 && uintptr_t(p.x) % 16 == 0 && p.x_pitch % K == 0 &&
                      (!p.dx || (uintptr_t(p.dx) % (sizeof(U) * K) == 0 && p.dx_pitch % K == 0));
@@ -409,7 +402,7 @@ template <class T, class U> int held(const LossCudaRows& p, void* stream) {
   cluster.val.clusterDim = {unsigned(s.blocks), 1, 1};
   cudaLaunchConfig_t how{};
   how.blockDim = block_of(s.threads);
-  const int words_of_rows = (s.words + 1) * s.buffers * int(how.blockDim.y), pairs = s.threads > 32 ? 2 * s.threads / 32 * s.blocks : 0;
+  const int words_of_rows = (s.words + 1) * int(how.blockDim.y), pairs = s.threads > 32 ? 2 * s.threads / 32 * s.blocks : 0;
   how.dynamicSmemBytes = size_t(words_of_rows) * 16 + size_t(pairs) * sizeof(Pair);
   how.stream = static_cast<cudaStream_t>(stream);
   if (s.blocks > 1) how.attrs = &cluster, how.numAttrs = 1;
@@ -418,7 +411,7 @@ template <class T, class U> int held(const LossCudaRows& p, void* stream) {
   const int64_t most = resident(reinterpret_cast<const void*>(kernel), how, s.blocks, device, error), wanted = device::ceil_div(p.rows, how.blockDim.y) * s.blocks;
   if (error) return error;
   how.gridDim = unsigned(wanted < most ? wanted : most);
-  const Held h{p, s.words, s.blocks, s.buffers, words_of_rows};
+  const Held h{p, s.words, s.blocks, words_of_rows};
   const cudaError_t e = cudaLaunchKernelEx(&how, kernel, h);
   return e || !p.loss ? int(e) : finish(p, stream);
 }
