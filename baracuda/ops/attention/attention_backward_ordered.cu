@@ -1,7 +1,7 @@
-// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims up to 64, with softcap or ALiBi (kGeneral) up to 128.
-//   keys kernel   two warpgroups own 64 keys each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with the weights in registers; ds (kGeneral: from
+// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims up to 64.
+//   keys kernel   two warpgroups own 64 keys each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with the weights in registers; ds (kGeneral, softcap or ALiBi: from
 //                 p times the softcap's derivative, which waits in shared memory) by way of shared memory to a third one, which makes the halves of dq = ds k.
-//                 A fourth has tiles brought and dq added by the copy engine. kStays (bf16 up to 64 columns, plain scores, short sequences): thread blocks stay
+//                 A fourth has tiles brought and dq added by the copy engine. kStays (bf16, plain scores, short sequences): thread blocks stay
 //                 and take blocks of keys one after the other, the next one's k, v and tiles under the last products and the writing of this one
 #include "baracuda/ops/attention/attention_ordered.cuh"
 
@@ -10,16 +10,17 @@ inline namespace BARACUDA_ISA {
 namespace {
 using namespace attention;
 
-template <int kWidth, bool kGeneral, bool kStaying> struct Config {
+constexpr int kWidth = 64;
+template <bool kGeneral, bool kStaying> struct Config {
   static constexpr int kRows = sdpa_ordered_keys(kWidth), kWorkers = 256, kThreads = 512, kTile = kQueryTile<kWidth>;  // keys of a block, queries of a tile
   static constexpr bool kStays = kStaying;  // thread blocks stay: there is room for the next block's k and v
   static constexpr int kHeld = kStays ? 2 : 1;
   static constexpr size_t kBytes = size_t(2 * kHeld * kRows + 4 * kTile) * kWidth * 2 + (kGeneral ? 2 : 1) * kRows * kTile * 2 + 2 * kPartBytes + 2 * kTile * 8 + 1024;
 };
 
-template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __launch_bounds__(Config<kWidth, kGeneral, kStays>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
+template <class T, bool kGeneral, bool kStays> __global__ void __launch_bounds__(Config<kGeneral, kStays>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  using C = Config<kWidth, kGeneral, kStays>;
+  using C = Config<kGeneral, kStays>;
   constexpr int kTile = C::kTile, kSums = kTile / 8;
   constexpr uint32_t kTileBytes = kTile * kWidth * 2, kRowsBytes = C::kRows * kWidth * 2, kSlopeBytes = C::kRows * kTile * 2;
   const SdpaCuda& p = work.p;
@@ -84,7 +85,7 @@ template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __lau
       } else {
         if constexpr (kStays) barrier_wait(place_full + 8 * held, turn % 2);
         if (place.all < 0) return;
-        add_in_turn<2, 2, C::kRows, kTile, 64, false>(p, place, warp - 1, dq0, dq_full, dq_free, done);
+        add_in_turn<2, 2, C::kRows, kTile, 64>(p, place, warp - 1, dq0, dq_full, dq_free, done);
       }
       if constexpr (kStays) {
         done += place.all;
@@ -110,8 +111,7 @@ template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __lau
         const float inverse = kIsF16<T> ? power_of_two(-slope_power(largest)) : 1;
 #pragma unroll 1
         for (int c = 0; c < 2; ++c) {
-          const uint32_t further_part = uint32_t(c) * C::kRows * 128;
-          const uint64_t left = operand(anew(ds0) + (kTile == 64 ? 0 : further_part)), right = operand(k0 + (kTile == 64 ? further_part : 0));
+          const uint64_t left = operand(anew(ds0) + uint32_t(c) * C::kRows * 128), right = operand(k0);
           pin(dq);
           begin_products();
 #pragma unroll
@@ -163,20 +163,10 @@ template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __lau
         pin(sum);
         begin_products();
 #pragma unroll
-        for (int k = 0; k < kWidth / 16; ++k) wgmma<T>(sum, further(a, k / 4 * C::kRows * 128 + k % 4 * 32), further(b, k / 4 * kTile * 128 + k % 4 * 32), k != 0);
+        for (int k = 0; k < kWidth / 16; ++k) wgmma<T>(sum, further(a, k * 32), further(b, k * 32), k != 0);
         commit_products();
       };
       pin(dk[0]), pin(dv[0]);
-      const auto begin_weighted = [&](float (&sum)[kWidth / 8][4], const uint32_t (&w)[kSums][2], uint32_t tile) {
-        const uint64_t b = operand(tile, kTile * 128);
-        begin_products();
-#pragma unroll
-        for (int k = 0; k < kTile / 16; ++k) {
-          const uint32_t a[4] = {w[2 * k][0], w[2 * k][1], w[2 * k + 1][0], w[2 * k + 1][1]};
-          wgmma<T>(sum, a, further(b, k * 2048), 1);
-        }
-        commit_products();
-      };
       int query = place.last * kTile, head = 0;
 #pragma unroll 1
       for (int u = done, end = kStays ? done + place.all : 0; u < (kStays ? end : place.all); ++u) {
@@ -194,15 +184,21 @@ template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __lau
             for (int e = 0; e < 4; ++e) x[0][j][e] = bad_key[first + 8 * (e / 2) + g] ? float(kNaN) : x[0][j][e];
         }
         if constexpr (kGeneral)
-          to_weights<T>(x[0], sums, scores_of(p, place, place.head0 + head), float(query + 2 * t + int(place.mask.shift) - place.key0 - first - g),
+          to_weights<T>(x[0], weights, sums, work, scores_of<kTile, C::kRows>(p, place, place.head0 + head, query, first + g),
                         [&](int j, uint32_t a, uint32_t b) { store_shared_words(mine2 + uint32_t(j) * 2048, a, b); });
         else to_weights(x[0], sums, work.unit);
         if (masked) {
 #pragma unroll
-          for (int r = 0; r < 2; ++r) keep_seen(x[0], r, queries_seen<kTile>(seen_by[first + 8 * r + g], query));
+          for (int r = 0; r < 2; ++r) {
+            const uint32_t of_row = queries_seen<kTile>(seen_by[first + 8 * r + g], query);
+            if constexpr (kGeneral) keep_seen(weights, r, of_row);
+            else keep_seen(x[0], r, of_row);
+          }
         }
+        if constexpr (!kGeneral) {
 #pragma unroll
-        for (int j = 0; j < kSums; ++j) weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
+          for (int j = 0; j < kSums; ++j) weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
+        }
         pin(weights);
         barrier_wait(dy_full + 8 * i, uint32_t(u / 2) % 2);
         begin_dots(x[0], v0, dy);
@@ -244,9 +240,9 @@ template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __lau
           add_nonfinite<T, kWidth, 1>(dv, seen, row_at<const T>(p.dy, place.s, place.head0 + head, place.s.q_start + query), p.dy.row, left < kTile ? left : kTile, 0,
                                       int(p.head_dim_v));
         }
-        pin(weights), pin(dv[0]), pin(slopes), pin(dk[0]);
-        begin_weighted(dv[0], weights, dy);
-        begin_weighted(dk[0], slopes, q0 + anew(uint32_t(i)) * kTileBytes);
+        pin(slopes), pin(dk[0]);
+        begin_weighted<T>(dv[0], weights, dy);
+        begin_weighted<T>(dk[0], slopes, q0 + anew(uint32_t(i)) * kTileBytes);
         if (++head == place.heads) head = 0, query -= kTile;
         wait_products<1>();
         pin(dv[0]), pin(weights);
@@ -269,15 +265,14 @@ template <class T, int kWidth, bool kGeneral, bool kStays> __global__ void __lau
 #endif
 }
 
-template <class T, int kWidth, bool kGeneral, bool kStays = false> int launch_keys(const SdpaCuda& p, void* stream) {
-  return launch_ordered<T, kWidth, Config<kWidth, kGeneral, kStays>>(p, keys_kernel<T, kWidth, kGeneral, kStays>, stream);
+template <class T, bool kGeneral, bool kStays = false> int launch_keys(const SdpaCuda& p, void* stream) {
+  return launch_ordered<T, kWidth, Config<kGeneral, kStays>>(p, keys_kernel<T, kGeneral, kStays>, stream);
 }
 template <class T> int backward(const SdpaCuda& p, void* stream) {
-  if constexpr (!kIsF16<T>) {
-    if (general(p)) return sdpa_ordered_width(p.head_dim, p.head_dim_v) == 64 ? launch_keys<T, 64, true>(p, stream) : launch_keys<T, 128, true>(p, stream);
-    if (p.k_len <= 4096) return launch_keys<T, 64, false, true>(p, stream);  // of long sequences, blocks that stay were 4 % slower
-  }
-  return launch_keys<T, 64, false>(p, stream);
+  if (general(p)) return launch_keys<T, true>(p, stream);
+  if constexpr (!kIsF16<T>)
+    if (p.k_len <= 4096) return launch_keys<T, false, true>(p, stream);  // of long sequences, blocks that stay were 4 % slower
+  return launch_keys<T, false>(p, stream);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims from 65 to 128, plain scores. Two warpgroups own 64 keys
+// Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims from 65 to 128. Two warpgroups own 64 keys
 // each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with weights in registers, and, of ds of both in shared memory, halves of the columns of
 // dq = ds k. Products queue up, so that the tensor cores always have some: the next tile's scores before the two meet, dq and dk of this one, the next
 // one's dp, under which its p is made, dv, under which its ds is. A third warpgroup has tiles brought and dq added by the copy engine.
+// kGeneral: softcap or ALiBi; p times the softcap's derivative, which ds is made of, takes the registers of the weights of dk, so that dk ends before.
 #include "baracuda/ops/attention/attention_ordered.cuh"
 
 namespace baracuda {
@@ -18,7 +19,7 @@ template <int kWidth> struct Config {
   static constexpr size_t kBytes = 2 * kRowsBytes + (kQueries + 2) * kTileBytes + 2 * kSlopeBytes + 2 * kPartBytes + kQueries * kTile * 8 + 1024;
 };
 
-template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
+template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(Config<kWidth>::kThreads, 1) keys_kernel(const __grid_constant__ Work work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using C = Config<kWidth>;
   constexpr int kTile = C::kTile, kSums = kTile / 8, kQueries = C::kQueries, kRest = kWidth % 64 == 0 ? 64 : kWidth % 64;  // columns of the second half of dq
@@ -44,21 +45,14 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
     barriers_made();
     if (place.all > 0) bring_keys<C::kRows, C::kWide>(work, place, k0, v0, k_full);
   }
-  if (int(threadIdx.x) < C::kRows) bad_key[threadIdx.x] = false;
-  if (kIsF16<T> && threadIdx.x < 3) largest[threadIdx.x] = 0;
-  const bool falls = __syncthreads_or(lengths_fall<C::kThreads>(p));
-  if (threadIdx.x == 0) place.falls = falls;
-  if (place.n <= 0) return;
-  if (int(threadIdx.x) < C::kRows) seen_by[threadIdx.x] = queries_seeing(place.mask, place.s, place.key0 + int(threadIdx.x));
-  if constexpr (kIsF16<T>) find_largest<C::kThreads>(p, place, largest);
-  __syncthreads();
+  if (!look_at_block<T, C::kThreads>(p, place, bad_key, seen_by, largest)) return;
 
   if (int(threadIdx.x) >= C::kWorkers) {
     give_registers<24>();
     const int warp = int(threadIdx.x) % 128 / 32;
     if (threadIdx.x % 32 != 0 || place.all == 0) return;
     if (warp == 0) bring_tiles<kTile, C::kWide, kQueries, 2>(work, place, q0, sums0, q_full, q_free, dy0, dy_full, dy_free);
-    else if (warp <= 2) add_in_turn<2, 2, C::kRows, kTile, kRest, false>(p, place, warp - 1, dq0, dq_full, dq_free);
+    else if (warp <= 2) add_in_turn<2, 2, C::kRows, kTile, kRest>(p, place, warp - 1, dq0, dq_full, dq_free);
   } else {
     take_registers<240>();
     using Keys = MmaTile<T, C::kWide, C::kWorkers, C::kRows>;
@@ -85,17 +79,6 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
       for (int k = 0; k < kWidth / 16; ++k) wgmma<T>(sum, further(a, k / 4 * C::kRows * 128 + k % 4 * 32), further(b, k / 4 * kTile * 128 + k % 4 * 32), k != 0);
       commit_products();
     };
-    const auto begin_weighted = [&](float (&sum)[kWidth / 8][4], uint32_t (&w)[kSums][2], uint32_t tile) {
-      const uint64_t b = operand(tile, kTile * 128);
-      pin(w), pin(sum);
-      begin_products();
-#pragma unroll
-      for (int k = 0; k < kTile / 16; ++k) {
-        const uint32_t a[4] = {w[2 * k][0], w[2 * k][1], w[2 * k + 1][0], w[2 * k + 1][1]};
-        wgmma<T>(sum, a, further(b, k * 2048), 1);
-      }
-      commit_products();
-    };
     const auto begin_scores = [&](int u) {
       const int i = u % kQueries;
       barrier_wait(q_full + 8 * i, uint32_t(u / kQueries) % 2);
@@ -106,8 +89,8 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
       barrier_wait(dy_full + 8 * i, uint32_t(u / 2) % 2);
       begin_dots(y[0], v0, dy0 + uint32_t(i) * kTileBytes);
     };
-    const auto begin_dv = [&](int u) { begin_weighted(dv[0], weights, dy0 + anew(uint32_t(u % 2)) * kTileBytes); };
-    const auto begin_dk = [&](int u) { begin_weighted(dk[0], slopes, q0 + anew(uint32_t(u % kQueries)) * kTileBytes); };
+    const auto begin_dv = [&](int u) { begin_weighted<T>(dv[0], weights, dy0 + anew(uint32_t(u % 2)) * kTileBytes); };
+    const auto begin_dk = [&](int u) { begin_weighted<T>(dk[0], slopes, q0 + anew(uint32_t(u % kQueries)) * kTileBytes); };
     // The warpgroup's columns of dq, in registers of dp; past kWidth they are 0.
     const auto begin_dq = [&](int u) {
       const uint64_t left = operand(anew(ds0) + uint32_t(u % 2) * kSlopeBytes), right = operand(k0 + uint32_t(group) * C::kRows * 128);
@@ -141,18 +124,31 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
 #pragma unroll
           for (int e = 0; e < 4; ++e) x[0][j][e] = bad_key[row(e / 2)] ? float(kNaN) : x[0][j][e];
       }
-      to_weights(x[0], sums, work.unit);
+      const auto end_dk = [&] {
+        if constexpr (kBehind) {
+          wait_products<1>();
+          pin(dk[0]), pin(slopes);
+          if (lane == 0) barrier_arrive(q_free + 8 * ((u + kQueries - 1) % kQueries));
+        }
+      };
+      if constexpr (kGeneral) end_dk();
+      [[maybe_unused]] uint32_t capped[kSums][2];
+      if constexpr (kGeneral)
+        to_weights<T>(x[0], weights, sums, work, scores_of<kTile, C::kRows>(p, place, place.head0 + head, query, row(0)), [&](int j, uint32_t a, uint32_t b) { capped[j][0] = a, capped[j][1] = b; });
+      else to_weights(x[0], sums, work.unit);
       if (masked) {
 #pragma unroll
-        for (int r = 0; r < 2; ++r) keep_seen(x[0], r, queries_seen<kTile>(seen_by[row(r)], query));
+        for (int r = 0; r < 2; ++r) {
+          const uint32_t of_row = queries_seen<kTile>(seen_by[row(r)], query);
+          if constexpr (kGeneral) keep_seen(weights, r, of_row);
+          else keep_seen(x[0], r, of_row);
+        }
       }
+      if constexpr (!kGeneral) {
 #pragma unroll
-      for (int j = 0; j < kSums; ++j) weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
-      if constexpr (kBehind) {
-        wait_products<1>();
-        pin(dk[0]), pin(slopes);
-        if (lane == 0) barrier_arrive(q_free + 8 * ((u + kQueries - 1) % kQueries));
+        for (int j = 0; j < kSums; ++j) weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
       }
+      if constexpr (!kGeneral) end_dk();
       // Weights of 0 must not meet what is not finite, which shows in the sums of its query.
       if (odd) {
         wait_products<0>();
@@ -174,7 +170,10 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
       for (int j = 0; j < kSums; ++j) {
         const float2 delta = load_shared_pair(sums + 4 * kTile + 8 * (4 * j + t));
 #pragma unroll
-        for (int e = 0; e < 4; ++e) y[0][j][e] = slope_of<T>((e % 2 ? high_value<T>(weights[j][e / 2]) : low_value<T>(weights[j][e / 2])).v, y[0][j][e], e % 2 ? delta.y : delta.x, factor);
+        for (int e = 0; e < 4; ++e) {
+          const uint32_t of = kGeneral ? capped[j][e / 2] : weights[j][e / 2];
+          y[0][j][e] = slope_of<T>((e % 2 ? high_value<T>(of) : low_value<T>(of)).v, y[0][j][e], e % 2 ? delta.y : delta.x, factor);
+        }
       }
       if (masked) {
 #pragma unroll
@@ -225,7 +224,7 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Config<kWidth>:
 }
 
 template <class T, int kWidth> int launch_width(const SdpaCuda& p, void* stream) {
-  return launch_ordered<T, Config<kWidth>::kWide, Config<kWidth>>(p, keys_kernel<T, kWidth>, stream);
+  return launch_ordered<T, Config<kWidth>::kWide, Config<kWidth>>(p, general(p) ? keys_kernel<T, kWidth, true> : keys_kernel<T, kWidth, false>, stream);
 }
 template <class T> int backward(const SdpaCuda& p, void* stream) { return most(p.head_dim, p.head_dim_v) <= 96 ? launch_width<T, 96>(p, stream) : launch_width<T, 128>(p, stream); }
 

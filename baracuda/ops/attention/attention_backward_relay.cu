@@ -14,7 +14,7 @@ using namespace attention;
 template <int kWidth> struct Config {
   static constexpr bool kStays = false;
   static constexpr int kThreads = 512, kTile = 64, kRows = sdpa_ordered_keys(kWidth), kBlocks = kRows / 64;  // keys of a block
-  static constexpr int kSlots = kWidth == 192 ? 3 : 2;  // for parts of dq
+  static constexpr int kSlots = 3;  // for parts of dq
   static constexpr int kTiles = kWidth <= 192 ? 2 : 1;  // of dy that shared memory holds; of q two
   static constexpr uint32_t kTileBytes = kTile * kWidth * 2, kRowsBytes = kRows * kWidth * 2, kSlopeBytes = kRows * kTile * 2;
   static constexpr size_t kBytes = 2 * kRowsBytes + (2 + kTiles) * kTileBytes + 2 * kSlopeBytes + kSlots * kPartBytes + 2 * kTile * 8 + 1024;
@@ -51,14 +51,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
     barriers_made();
     bad_keys = false, odd_tile = -1;
   }
-  if (int(threadIdx.x) < C::kRows) bad_key[threadIdx.x] = false;
-  if (kIsF16<T> && threadIdx.x < 3) largest[threadIdx.x] = 0;
-  const bool falls = __syncthreads_or(lengths_fall<C::kThreads>(p));
-  if (threadIdx.x == 0) place.falls = falls;
-  if (place.n <= 0) return;
-  if (int(threadIdx.x) < C::kRows) seen_by[threadIdx.x] = queries_seeing(place.mask, place.s, place.key0 + int(threadIdx.x));
-  if constexpr (kIsF16<T>) find_largest<C::kThreads>(p, place, largest);
-  __syncthreads();
+  if (!look_at_block<T, C::kThreads>(p, place, bad_key, seen_by, largest)) return;
   const int role = __shfl_sync(kAllLanes, int(threadIdx.x) / 128, 0), warp = __shfl_sync(kAllLanes, int(threadIdx.x) % 128 / 32, 0), lane = int(threadIdx.x) % 32;
 
   if (role == 3) {
@@ -68,7 +61,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
         bring_keys<C::kRows, kWidth>(work, place, k0, v0, k_full);
         bring_tiles<kTile, kWidth, 2, C::kTiles>(work, place, q0, sums0, q_full, q_free, dy0, dy_full, dy_free);
       } else if (warp <= kSlots) {
-        add_in_turn<kParts<kWidth>, kSlots, C::kRows, kTile, 64, true>(p, place, warp - 1, dq0, dq_full, dq_free);
+        add_in_turn<kParts<kWidth>, kSlots, C::kRows, kTile, 64>(p, place, warp - 1, dq0, dq_full, dq_free);
       }
     }
   } else if (role == 2) {
@@ -83,7 +76,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
         const float inverse = kIsF16<T> ? power_of_two(-slope_power(largest)) : 1;
 #pragma unroll 1
         for (int c = 0; c < kParts<kWidth>; ++c) {
-          const int n = (u * kParts<kWidth> + c) / kSlots, slot = c % kSlots;
+          const int part = u * kParts<kWidth> + c, n = part / kSlots, slot = part % kSlots;
           const uint64_t left = operand(anew(ds0)), right = operand(k0 + uint32_t(c) * C::kRows * 128);
           pin(dq);
           begin_products();
@@ -219,7 +212,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
           if constexpr (kGeneral) {
             if (m == 0) barrier_wait(p_free, uint32_t(u + 1) % 2);
             uint32_t low, high;
-            to_weights<T>(x[m], lse, scores_of(p, place, place.head0 + head), float(query + 2 * t + int(place.mask.shift) - place.key0 - 64 * m - first - g), [&](int n, uint32_t a, uint32_t b) {
+            to_weights<T>(x[m], words[m], lse, work, scores_of<kTile, C::kRows>(p, place, place.head0 + head, query, 64 * m + first + g), [&](int n, uint32_t a, uint32_t b) {
               if (n % 2 == 0) low = a, high = b;
               else store_shared(mine + uint32_t(m * kSums + n / 2 * 2) * 1024, uint4{low, high, a, b});
             });
@@ -230,7 +223,11 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
 #pragma unroll
           for (int m = 0; m < kBlocks; ++m)
 #pragma unroll
-            for (int r = 0; r < 2; ++r) seen[m][r] = queries_seen<kTile>(seen_by[64 * m + first + 8 * r + g], query), keep_seen(x[m], r, seen[m][r]);
+            for (int r = 0; r < 2; ++r) {
+              seen[m][r] = queries_seen<kTile>(seen_by[64 * m + first + 8 * r + g], query);
+              if constexpr (kGeneral) keep_seen(words[m], r, seen[m][r]);
+              else keep_seen(x[m], r, seen[m][r]);
+            }
           if (odd) barrier_wait(dy_full + 8 * j, uint32_t(u / C::kTiles) % 2);
           if (odd && clean(u, q, dy)) {
             const int left = int(place.s.q_len) - query;
@@ -243,8 +240,8 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
           }
         }
         if (lane == 0) barrier_arrive(q_free + 8 * i);
-        pack();
         if constexpr (!kGeneral) {
+          pack();
           barrier_wait(p_free, uint32_t(u + 1) % 2);
 #pragma unroll
           for (int m = 0; m < kBlocks; ++m)
@@ -330,11 +327,11 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
 #endif
 }
 
+template <class T, int kWidth> int launch_width(const SdpaCuda& p, void* stream) {
+  return launch_ordered<T, kWidth, Config<kWidth>>(p, general(p) ? keys_kernel<T, kWidth, true> : keys_kernel<T, kWidth, false>, stream);
+}
 template <class T> int backward(const SdpaCuda& p, void* stream) {
-  if (sdpa_ordered_width(p.head_dim, p.head_dim_v) <= 192) return launch_ordered<T, 192, Config<192>>(p, keys_kernel<T, 192, false>, stream);
-  if constexpr (!kIsF16<T>)
-    if (general(p)) return launch_ordered<T, 256, Config<256>>(p, keys_kernel<T, 256, true>, stream);
-  return launch_ordered<T, 256, Config<256>>(p, keys_kernel<T, 256, false>, stream);
+  return sdpa_ordered_width(p.head_dim, p.head_dim_v) <= 192 ? launch_width<T, 192>(p, stream) : launch_width<T, 256>(p, stream);
 }
 
 }  // namespace

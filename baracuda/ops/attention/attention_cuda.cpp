@@ -95,12 +95,6 @@ std::string refuse_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
   if (d.has_bias()) return "for scores without bias";
   return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
 }
-std::string refuse_backward_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
-  if (d.has_bias()) return "for scores without bias";
-  if ((d.softcap != 0 || d.alibi) && (d.dtype != DType::bf16 || sdpa_ordered_width(d.head_dim, d.dv()) == 192))
-    return "for scores without softcap and ALiBi, but in bf16 with up to 128 or more than 192 columns";
-  return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
-}
 uint32_t* carve_order(const SdpaDescriptor& d, Carver& c) { return d.varlen ? c.take<uint32_t>("order of blocks", 1 + d.batch * d.heads * blocks(d.q_len, 128)) : nullptr; }
 void carve_sm90(const SdpaDescriptor& d, const void*, Carver& c) { carve_order(d, c); }
 Status run_sm90(const Launch<FlashSdpa>& l) {
@@ -170,8 +164,7 @@ Status run_backward_sm90(const Launch<FlashSdpaBackward>& l) {
   carve_delta(d, c), carve_ordered(d, p, c);
   p.multiprocessors = device::facts(l.stream.device.index).multiprocessors;
   const int width = sdpa_ordered_width(d.head_dim, d.dv());
-  const bool general = d.softcap != 0 || d.alibi;
-  const SdpaCudaMma& kernels = width == 64 || (general && width == 128) ? sdpa_cuda_backward_ordered : width == 128 ? sdpa_cuda_backward_pair : sdpa_cuda_backward_relay;
+  const SdpaCudaMma& kernels = width == 64 ? sdpa_cuda_backward_ordered : width == 128 ? sdpa_cuda_backward_pair : sdpa_cuda_backward_relay;
   int answer = 0;
   const Status queued = device::queue(l.stream, "flash_sdpa_backward.cuda.wgmma", [&] { return (answer = kernels.forward[d.dtype](p, l.stream.handle)) == kSdpaNotOrdered ? 0 : answer; });
   return answer != kSdpaNotOrdered ? queued : refuse_scores(d).empty() ? run_backward_mma(l) : run_backward_exact(l);
@@ -205,7 +198,7 @@ template <> std::span<const Kernel<FlashSdpa>> cuda_kernels<FlashSdpa>() {
 template <> std::span<const Kernel<FlashSdpaBackward>> cuda_kernels<FlashSdpaBackward>() {
   static constexpr Kernel<FlashSdpaBackward> list[] = {
       {.name = "flash_sdpa_backward.cuda.wgmma", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<FlashSdpaBackward>(TypeList<f16, bf16>{}, attention::run_backward_sm90),
-       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_backward_sm90, .carve = attention::carve_backward_sm90, .prepare = attention::only_sm90},
+       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_sm90, .carve = attention::carve_backward_sm90, .prepare = attention::only_sm90},
       {.name = "flash_sdpa_backward.cuda.mma", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpaBackward>(TypeList<f16, bf16>{}, attention::run_backward_mma),
        .guarantee = attention::mma_guarantee, .refuse = attention::refuse_backward_mma, .carve = attention::carve_backward},
       {.name = "flash_sdpa_backward.cuda.exact", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpaBackward>(Floating{}, attention::run_backward_exact),

@@ -17,7 +17,7 @@ struct Work {
   uint32_t blocks, parts, section;  // blocks of all; of a head's keys; heads whose rows and dq the L2 cache holds together
   CUtensorMap q, k, v, dy;
   bool dq_chunks, dk_chunks, dv_chunks;
-  float unit;  // from products to exponents
+  float unit, cap;  // from products to exponents, or with a softcap to the argument of tanh and from that to exponents
 };
 inline constexpr int kPart = 64 * 64;  // numbers of a part of a tile's dq: 64 columns of 64 rows, or 64 rows
 inline constexpr int kPartBytes = 4 * kPart;
@@ -169,6 +169,18 @@ __device__ __forceinline__ int slope_power(const int (&largest)[3]) {
   const int power = 14 + 127 - (__float_as_int(bound) >> 23);
   return power > 100 ? 100 : power < -100 ? -100 : power;
 }
+// All threads of a block that does not stay: what its masks and its f16 need, before tiles come. False: there is nothing to do.
+template <class T, int kThreads, int kRows> __device__ __forceinline__ bool look_at_block(const SdpaCuda& p, Place& place, bool (&bad_key)[kRows], int2 (&seen_by)[kRows], int (&largest)[3]) {
+  if (int(threadIdx.x) < kRows) bad_key[threadIdx.x] = false;
+  if (kIsF16<T> && threadIdx.x < 3) largest[threadIdx.x] = 0;
+  const bool falls = __syncthreads_or(lengths_fall<kThreads>(p));
+  if (threadIdx.x == 0) place.falls = falls;
+  if (place.n <= 0) return false;
+  if (int(threadIdx.x) < kRows) seen_by[threadIdx.x] = queries_seeing(place.mask, place.s, place.key0 + int(threadIdx.x));
+  if constexpr (kIsF16<T>) find_largest<kThreads>(p, place, largest);
+  __syncthreads();
+  return true;
+}
 
 // One thread has the block's keys and values brought; the tiles of q with their sums, and of dy, into rings of kQueries and kGradients.
 template <int kRows, int kColumns> __device__ __forceinline__ void bring_keys(const Work& work, const Place& place, uint32_t k, uint32_t v, uint32_t full) {
@@ -228,48 +240,40 @@ template <int kColumns, int kRows> __device__ __forceinline__ void find_largest_
   named_wait(2, 256);
 }
 
-// One thread adds the block's parts `part`, part + kSlots, ... of each tile, in turn, which pass through its slot of shared memory; `done` did before. Of the last part kLast of 64 columns
-// count. kLate: it gives a turn on when it comes back for the next one, where waiting for the additions would take it too long.
+// One thread adds every kSlots-th of the block's parts from `part` on, tile after tile, in turn, which pass through its slot of shared memory; `done` did before. Of the last part kLast of 64 columns
+// count.
 // Order between blocks: the engine's additions are made in the L2 cache; wait_stores() says that they are done, the release of the turn comes behind it, and
 // the acquire of it, with a fence between it and the engine's next accesses, before the next block's.
-template <int kParts, int kSlots, int kRows, int kTile, int kLast, bool kLate>
+template <int kParts, int kSlots, int kRows, int kTile, int kLast>
 __device__ __forceinline__ void add_in_turn(const SdpaCuda& p, const Place& place, int part, uint32_t slots, uint32_t full, uint32_t free, int done = 0) {
   const int head0 = place.head0, block = place.key0 / kRows;
   int head = head0, tile = place.last;
-  [[maybe_unused]] int *due = nullptr, due_rank = 0;
+  int c = part, n = done;
 #pragma unroll 1
-  for (int u = 0; u < place.all; ++u) {
+  for (int u = 0; u < place.all; ++n) {
     const int64_t at = int64_t(head) * p.tiles + place.first + tile;
     // The blocks before that see the tile: from the first one whose last key its first query sees.
     const int64_t lowest = place.mask.left < 0 ? 0 : most(0, int64_t(tile) * kTile + place.mask.shift - place.mask.left) / kRows;
-    const int rank = block - int(lowest);
-    const auto add = [&](int c) {
-      const int n = (u * kParts + c) / kSlots + done;
-      int* const turn = p.turns + kParts * at + c;
-      float* const to = p.dq_sums + (kParts * at + c) * kPart;
-      const int bytes = c == kParts - 1 ? kLast * kPartBytes / 64 : kPartBytes;
-      barrier_wait(full + 8 * part, uint32_t(n) % 2);
-      if constexpr (kLate) {
-        if (due) wait_stores(), store_release(due, due_rank);
-        due = turn, due_rank = rank + 1;
-      }
-      while (!place.falls && load_acquire(turn) != rank) {}
-      fence_engine();
-      if (rank == 0) store_bytes(to, slots + part * kPartBytes, bytes);
-      else add_floats(to, slots + part * kPartBytes, bytes);
-      commit_stores();
-      wait_stores_read();
-      barrier_arrive(free + 8 * part);
-      if constexpr (!kLate) wait_stores(), store_release(turn, rank + 1);
-    };
-    static_assert(kParts % kSlots == 0);
-    if constexpr (kParts == kSlots) add(part);
-    else
-#pragma unroll 1
-      for (int c = part; c < kParts; c += kSlots) add(c);
+    const int rank = block - int(lowest), bytes = c == kParts - 1 ? kLast * kPartBytes / 64 : kPartBytes;
+    int* const turn = p.turns + kParts * at + c;
+    float* const to = p.dq_sums + (kParts * at + c) * kPart;
+    barrier_wait(full + 8 * part, uint32_t(n) % 2);
+    while (!place.falls && load_acquire(turn) != rank) {}
+    fence_engine();
+    if (rank == 0) store_bytes(to, slots + part * kPartBytes, bytes);
+    else add_floats(to, slots + part * kPartBytes, bytes);
+    commit_stores();
+    wait_stores_read();
+    barrier_arrive(free + 8 * part);
+    wait_stores(), store_release(turn, rank + 1);
+    if constexpr (kParts != kSlots) {
+      c += kSlots;
+      if (c < kParts) continue;
+      c -= kParts;
+    }
+    ++u;
     if (++head == head0 + place.heads) head = head0, --tile;
   }
-  if constexpr (kLate) wait_stores(), store_release(due, due_rank);
 }
 // A thread's groups of sums of a part to its slot, in the order of the fragments.
 template <class T, int kSums> __device__ __forceinline__ void put_part(const float (&dq)[kSums][4], float factor, uint32_t slot) {
@@ -282,6 +286,18 @@ template <class T, int kSums> __device__ __forceinline__ void put_part(const flo
     store_shared(slot + uint32_t(j * 128 + int(threadIdx.x) % 128) * 16, word);
   }
 }
+// The product of weights in registers and a tile's rows begins to join `sum`.
+template <class T, int kColumns, int kSums> __device__ __forceinline__ void begin_weighted(float (&sum)[kColumns][4], uint32_t (&w)[kSums][2], uint32_t tile) {
+  const uint64_t b = operand(tile, kSums * 8 * 128);
+  pin(w), pin(sum);
+  begin_products();
+#pragma unroll
+  for (int k = 0; k < kSums / 2; ++k) {
+    const uint32_t a[4] = {w[2 * k][0], w[2 * k][1], w[2 * k + 1][0], w[2 * k + 1][1]};
+    wgmma<T>(sum, a, further(b, k * 2048), 1);
+  }
+  commit_products();
+}
 // Columns are the tile's queries from `query` on, seen by the lane's key: bit e of the answer.
 template <int kTile> __device__ __forceinline__ uint32_t queries_seen(int2 queries, int query) {
   const int t = int(threadIdx.x) % 4, from = queries.x - query - 2 * t, to = queries.y - query - 2 * t;
@@ -293,6 +309,11 @@ template <int kTile> __device__ __forceinline__ uint32_t queries_seen(int2 queri
 template <int kSums> __device__ __forceinline__ void keep_seen(float (&x)[kSums][4], int r, uint32_t seen) {
 #pragma unroll
   for (int e = 0; e < 2 * kSums; ++e) x[e / 2][2 * r + e % 2] = seen >> e & 1 ? x[e / 2][2 * r + e % 2] : 0;
+}
+// The same of weights in pairs.
+template <int kSums> __device__ __forceinline__ void keep_seen(uint32_t (&weights)[kSums][2], int r, uint32_t seen) {
+#pragma unroll
+  for (int j = 0; j < kSums; ++j) weights[j][r] &= (seen >> 2 * j & 1 ? 0xffffu : 0) | (seen >> (2 * j + 1) & 1 ? 0xffff0000u : 0);
 }
 // Whether lse or delta of one of the tile's queries says that it holds what is not finite: the same for all warps.
 template <int kTile> __device__ __forceinline__ bool any_odd(uint32_t sums) {
@@ -324,31 +345,54 @@ template <int kSums> __device__ __forceinline__ void to_weights(float (&x)[kSums
     for (int e = 0; e < 4; ++e) x[j][e] = exp_weight<4>(fma(V::of(x[j][e]), V::of(unit), V::of(-(e % 2 ? of_query.y : of_query.x)))).v;
   }
 }
-// The same for scores with softcap or ALiBi, whose p times the softcap's derivative, which ds is made of, goes to second(j, its two pairs). `line`: how far the
-// lane's first key is from the tile's first query.
-struct Scores { float unit, cap, slope; };  // unit: of the tanh, if `cap`
-__device__ __forceinline__ Scores scores_of(const SdpaCuda& p, const Place& place, int head) {
-  constexpr double kUnit = kExpUnit<Pack<float, 1>>;
-  return {float(p.softcap != 0 ? 2 * kUnit * p.scale / p.softcap : kUnit * p.scale), float(kUnit * p.softcap),
-          p.slopes ? float(kUnit) * p.slopes[place.s.b * p.slopes_batch + head * p.slopes_head] : 0};
+// The same for scores with softcap or ALiBi, in pairs; p times the softcap's derivative, which ds is made of, goes to second(j, its two pairs).
+enum class Distance { none, sided, each };  // what ALiBi takes off: nothing, slope * distance for every key that is seen, slope * |distance|
+struct Scores {
+  float slope, line;  // of ALiBi; how far the lane's first query is from its first key
+  bool sided;
+};
+// For the tile of kTile queries that begins at `query`; `key`: the lane's first one of the block.
+template <int kTile, int kRows> __device__ __forceinline__ Scores scores_of(const SdpaCuda& p, const Place& place, int head, int query, int key) {
+  const int ahead = query + int(place.mask.shift) - place.key0, t = int(threadIdx.x) % 4;
+  if (!p.slopes) return {};
+  return {float(kExpUnit<Pack<float, 1>>) * p.slopes[place.s.b * p.slopes_batch + head * p.slopes_head], float(ahead + 2 * t - key), p.right == 0 || ahead >= kRows - 1};
 }
-template <class T, int kSums, class F> __device__ __forceinline__ void to_weights(float (&x)[kSums][4], uint32_t lse, const Scores& f, float line, F second) {
+inline constexpr int kWeighed = 4;  // sums between two branches, which bound how far instructions are brought forward, and with that the registers
+template <class T, bool kCap, Distance kDistance, int kSums, class F>
+__device__ __forceinline__ void weigh_scores(const float (&x)[kSums][4], uint32_t (&weights)[kSums][2], int from, uint32_t lse, const Work& work, const Scores& f, F second) {
   using V = Pack<float, 1>;
   const int t = int(threadIdx.x) % 4;
+  const V slope = V::of(f.slope), line = V::of(f.line), first = slope * line;
 #pragma unroll
-  for (int j = 0; j < kSums; ++j) {
+  for (int j = from; j < from + kWeighed; ++j) {
     const float2 of_query = load_shared_pair(lse + 8 * (4 * j + t));
-    V d[4];
+    V query[2] = {V::of(of_query.x), V::of(of_query.y)}, w[4], d[4];
+    if constexpr (kDistance == Distance::sided) query[0] = query[0] + first, query[1] = query[1] + first;
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      V s = V::of(x[j][e]) * V::of(f.unit);
-      d[e] = V(1);
-      if (f.cap != 0) s = quick_tanh(s), d[e] = fma(-s, s, V(1)), s = s * V::of(f.cap);
-      if (f.slope != 0) s = alibi(s, V::of(f.slope), V::of(line + float(8 * j - 8 * (e / 2) + e % 2)));
-      const V w = exp_weight<4>(s - V::of(e % 2 ? of_query.y : of_query.x));
-      x[j][e] = w.v, d[e] = w * d[e];
+      const V column = V(8 * j + e % 2 - 8 * (e / 2));
+      V s = V::of(x[j][e]), less = query[e % 2];
+      if constexpr (kDistance == Distance::sided) less = fma(slope, column, less);
+      if constexpr (kDistance == Distance::each) less = fma(slope, abs(line + column), less);
+      if constexpr (kCap) s = brief_tanh<T>(s, V::of(work.unit));
+      w[e] = exp_weight<4>(fma(s, V::of(kCap ? work.cap : work.unit), -less));
+      d[e] = kCap ? w[e] * fma(-s, s, V(1)) : w[e];
     }
+    weights[j][0] = pair<T>(w[0].v, w[1].v), weights[j][1] = pair<T>(w[2].v, w[3].v);
     second(j, pair<T>(d[0].v, d[1].v), pair<T>(d[2].v, d[3].v));
+  }
+}
+template <class T, int kSums, class F>
+__device__ __forceinline__ void to_weights(const float (&x)[kSums][4], uint32_t (&weights)[kSums][2], uint32_t lse, const Work& work, const Scores& f, F second) {
+#pragma unroll
+  for (int j = 0; j < kSums; j += kWeighed) {
+    if (work.cap != 0) {
+      if (!work.p.slopes) weigh_scores<T, true, Distance::none>(x, weights, j, lse, work, f, second);
+      else weigh_scores<T, true, Distance::each>(x, weights, j, lse, work, f, second);
+    } else {
+      if (f.sided) weigh_scores<T, false, Distance::sided>(x, weights, j, lse, work, f, second);
+      else weigh_scores<T, false, Distance::each>(x, weights, j, lse, work, f, second);
+    }
   }
 }
 template <class T> __device__ __forceinline__ float slope_of(float weight, float dp, float delta, float factor) {
@@ -473,7 +517,7 @@ template <class T, int kWidth, class C> int launch_ordered(const SdpaCuda& p, vo
   if (!map(work.q, p.q, p.heads, rows, p.head_dim, C::kTile) || !map(work.dy, p.dy, p.heads, rows, p.head_dim_v, C::kTile) ||
       !map(work.k, p.k, p.kv_heads, all_keys, p.head_dim, C::kRows) || !map(work.v, p.v, p.kv_heads, all_keys, p.head_dim_v, C::kRows) || !in_chunks(p.y))
     return kSdpaNotOrdered;
-  work.unit = float(p.scale * kExpUnit<Pack<float, 1>>);
+  work.unit = float(p.scale * (p.softcap != 0 ? kTanhUnit<T> / p.softcap : kExpUnit<Pack<float, 1>>)), work.cap = float(p.softcap * kExpUnit<Pack<float, 1>>);
   work.dq_chunks = in_chunks(p.dq), work.dk_chunks = in_chunks(p.dk), work.dv_chunks = in_chunks(p.dv);
   const int64_t tiles = p.batch * p.heads * device::ceil_div(p.q_len, C::kTile);
   if (tiles)

@@ -77,16 +77,6 @@ template <class C> __device__ __forceinline__ bool find_place(WgmmaPlace& place,
   return true;
 }
 
-// tanh(x inward) for scores whose weights are rounded to T: for bf16 the instruction, a relative error of 2^-11; `inward` is in its unit.
-template <class T> constexpr double kTanhUnit = kIsF16<T> ? 2 * kExpUnit<Pack<float, 1>> : 1;
-template <class T> __device__ __forceinline__ Pack<float, 1> brief_tanh(Pack<float, 1> x, Pack<float, 1> inward) {
-  using V = Pack<float, 1>;
-  if constexpr (kIsF16<T>) return quick_tanh(x * inward);
-  float y;
-  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"((x * inward).v));
-  return V::of(y);
-}
-
 // One round of the online softmax: scores x become weights, m is the largest score so far times `unit`, l the sum of weights, and sums of
 // weighted rows shrink. False: all by 1.
 template <int kSums> __device__ __forceinline__ bool soften(float (&x)[kSums][4], float (&m)[2], float (&l)[2], float (&shrink)[2], float unit) {

@@ -379,6 +379,9 @@ TEST(AttentionRows, EachOne) {
     shapes.push_back({.dtype = t, .heads = 4, .q_len = 150, .k_len = 310, .head_dim = 96, .head_dim_v = 80, .alibi = true});
     shapes.push_back({.dtype = t, .heads = 2, .q_len = 200, .k_len = 200, .head_dim = 256, .causal = true, .softcap = 30});
     shapes.push_back({.dtype = t, .heads = 2, .q_len = 140, .k_len = 190, .head_dim = 160, .scale = -0.2, .causal = true, .alibi = true});
+    shapes.push_back({.dtype = t, .heads = 2, .kv_heads = 1, .q_len = 270, .k_len = 200, .head_dim = 192, .head_dim_v = 176, .window_left = 90, .window_right = 60, .softcap = 3, .alibi = true});
+    shapes.push_back({.dtype = t, .heads = 2, .q_len = 260, .k_len = 390, .head_dim = 64, .window_right = 80, .alibi = true});
+    shapes.push_back({.dtype = t, .q_len = 210, .k_len = 330, .head_dim = 248, .softcap = 1, .alibi = true});
   }
   const DeviceKind device = test_stream().device.kind;
   for (const SdpaDescriptor& d : shapes) {
