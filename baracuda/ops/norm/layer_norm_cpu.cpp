@@ -15,23 +15,23 @@ template <class T> void forward(const LayerNormRows& p) {
   alignas(64) A buffer[kSumChunk];
   alignas(64) T out[kSumChunk];
   const bool past = p.past && !p.y_lay, brief = !p.x_lay && p.n <= kShortRow;
-  const int64_t channels = p.n / p.span, most = brief ? short_rows<T>(p.n) : 1;
+  const int64_t channels = p.n / p.span, most = brief ? short_rows<T>(p.n) : 1, ahead = p.x_lay ? 0 : rows_ahead<T>(p.n, most);
   int64_t group = p.first % p.groups;
   Statistics found[kShortRows<T>];
-  for (int64_t r = 0; r < p.rows; ++r) {
-    const T *x = static_cast<const T*>(p.x) + r * p.x_pitch, *next = p.x_lay ? x : row_to_fetch(x, p.x_pitch, r + 1 == p.rows, p.n);
+  for (int64_t r = 0, made = 0, in = 0; r < p.rows; ++r, ++in) {  // row `in` of the `made` whose statistics are known
+    const T *x = static_cast<const T*>(p.x) + r * p.x_pitch, *next = row_to_fetch(x, p.x_pitch, ahead, p.rows - r);
     T* y = static_cast<T*>(p.y) + r * p.y_pitch;
     Chunks<T> chunks{x, p.x_lay, buffer};
-    if (r % most == 0) {
-      const int rows = int(p.rows - r < most ? p.rows - r : most);
-      if (brief) short_statistics(x, p.x_pitch, rows, p.n, p.eps, found);
+    if (in == made) {
+      in = 0, made = p.rows - r < most ? p.rows - r : most;
+      if (brief) short_statistics(x, p.x_pitch, int(made), p.n, p.eps, found);
       else found[0] = statistics(p.n, p.eps, chunks);
-      for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t i = 0; i < made; ++i) {
         if (p.mean) static_cast<A*>(p.mean)[(r + i) * p.mean_pitch] = A(found[i].shift + found[i].rest);
         if (p.rstd) static_cast<A*>(p.rstd)[(r + i) * p.rstd_pitch] = A(found[i].rstd);
       }
     }
-    const Statistics& s = found[r % most];
+    const Statistics& s = found[in];
     const V shift(s.shift), rest(s.rest), scale(s.rstd);
     const A *w = static_cast<const A*>(p.weight) + group * channels, *b = static_cast<const A*>(p.bias) + group * channels;
     group = group + 1 < p.groups ? group + 1 : 0;
@@ -75,7 +75,7 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
   A *dw = static_cast<A*>(p.dweight), *db = static_cast<A*>(p.dbias);
   const int64_t n = p.n;
   const bool past = p.past, brief = n <= kShortRow;
-  const int64_t most = brief ? short_rows<T>(n) : 1;
+  const int64_t most = brief ? short_rows<T>(n) : 1, ahead = rows_ahead<T>(n, most, 2);
   Statistics found[kShortRows<T>];
   GradientSums sums[kShortRows<T>];
   GradientRow<A> made[kShortRows<T>];
@@ -92,11 +92,9 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
     if (brief) short_gradient_sums<true>(x, dy, p.x_pitch, p.dy_pitch, w, rows, n, found, 1, sums);
     else sums[0] = gradient_sums<true>(x_chunks, dy_chunks, w, 0, n, found[0].shift, found[0].rstd);
     for (int i = 0; i < rows; ++i) made[i] = {found[i], gradient_means(sums[i], n, found[i].rstd)};
-    const bool last = r + most >= p.rows;
-    const T *next_x = row_to_fetch(x, p.x_pitch, last || brief, n), *next_dy = row_to_fetch(dy, p.dy_pitch, last || brief, n);
+    const int64_t left = p.rows - r - rows + 1;
+    const T *next_x = row_to_fetch(x, p.x_pitch, ahead, left), *next_dy = row_to_fetch(dy, p.dy_pitch, ahead, left);
     each_line<T>(n, [&]<int P>(std::integral_constant<int, P>, int64_t at, int count) __attribute__((always_inline)) {
-      __builtin_prefetch(next_x + at, 0, 2);
-      __builtin_prefetch(next_dy + at, 0, 2);
       V weight[P], sum_w[P], sum_b[P];
       for (int k = 0; k < P; ++k) {
         const int64_t i = at + k * N;
@@ -106,6 +104,8 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
         const GradientRow<A>& g = made[row];
         const V shift(g.shift), rest(g.rest), scale(g.scale), mean_g(g.mean_g), minus_dot(g.minus_dot);
         V out[P];
+        __builtin_prefetch(next_x + row * p.x_pitch + at, 0, 2);
+        __builtin_prefetch(next_dy + row * p.dy_pitch + at, 0, 2);
         for (int k = 0; k < P; ++k) {
           const int64_t i = at + k * N;
           const V e = get<N>(dy + row * p.dy_pitch + i, count), xhat = normalized(get<N>(x + row * p.x_pitch + i, count), shift, rest, scale);

@@ -130,7 +130,7 @@ template <class T, class A> double dot_of_gradient(const T* dy, const A* w, cons
   });
 }
 
-template <class T, bool kResidual> void forward_row(const RmsNormRows& p, int64_t r) {
+template <class T, bool kResidual> void forward_row(const RmsNormRows& p, int64_t r, int64_t ahead) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
@@ -154,7 +154,7 @@ template <class T, bool kResidual> void forward_row(const RmsNormRows& p, int64_
   if (p.rstd) static_cast<A*>(p.rstd)[r * p.rstd_pitch] = rstd;
   const V scale = V::of(rstd - Raw<A, N>{});
   const bool past = p.past;
-  const T* next = row_to_fetch(x, p.x_pitch, r + 1 == p.rows, n);
+  const T* next = row_to_fetch(x, p.x_pitch, ahead, p.rows - r);
   if (p.cast_first)
     put_row(y, n, past, [&](int64_t i, int count) __attribute__((always_inline)) {
       __builtin_prefetch(next + i, 0, 2);
@@ -167,13 +167,14 @@ template <class T, bool kResidual> void forward_row(const RmsNormRows& p, int64_
     });
 }
 template <class T> void forward(const RmsNormRows& p) {
+  const int64_t ahead = rows_ahead<T>(p.n);
   for (int64_t r = 0; r < p.rows; ++r)
-    if (p.residual) forward_row<T, true>(p, r);
-    else forward_row<T, false>(p, r);
+    if (p.residual) forward_row<T, true>(p, r, ahead);
+    else forward_row<T, false>(p, r, ahead);
   if (p.past) store_past_fence();
 }
 
-template <class T, bool kCastFirst, bool kResidual> void backward_row(const RmsNormBackwardRows& p, int64_t r) {
+template <class T, bool kCastFirst, bool kResidual> void backward_row(const RmsNormBackwardRows& p, int64_t r, int64_t ahead) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
@@ -189,7 +190,7 @@ template <class T, bool kCastFirst, bool kResidual> void backward_row(const RmsN
   const V scale = V::of(rstd - Raw<A, N>{});
   const double dot = dot_of_gradient(dy, w, x, rstd, n);
   const bool past = p.past;
-  const T *next_dy = row_to_fetch(dy, p.dy_pitch, r + 1 == p.rows, n), *next_x = row_to_fetch(x, p.x_pitch, r + 1 == p.rows, n);
+  const T *next_dy = row_to_fetch(dy, p.dy_pitch, ahead, p.rows - r), *next_x = row_to_fetch(x, p.x_pitch, ahead, p.rows - r);
   const V minus_mean = V::of(A(-dot / double(n)) - Raw<A, N>{});
   put_row(dx, n, past, [&](int64_t i, int count) __attribute__((always_inline)) {
     __builtin_prefetch(next_dy + i, 0, 2);
@@ -202,9 +203,10 @@ template <class T, bool kCastFirst, bool kResidual> void backward_row(const RmsN
   });
 }
 template <class T> void backward(const RmsNormBackwardRows& p) {
+  const int64_t ahead = rows_ahead<T>(p.n, 1, 2);
   for (int64_t r = 0; r < p.rows; ++r)
-    if (p.cast_first) p.dresidual_out ? backward_row<T, true, true>(p, r) : backward_row<T, true, false>(p, r);
-    else p.dresidual_out ? backward_row<T, false, true>(p, r) : backward_row<T, false, false>(p, r);
+    if (p.cast_first) p.dresidual_out ? backward_row<T, true, true>(p, r, ahead) : backward_row<T, true, false>(p, r, ahead);
+    else p.dresidual_out ? backward_row<T, false, true>(p, r, ahead) : backward_row<T, false, false>(p, r, ahead);
   if (p.past) store_past_fence();
 }
 

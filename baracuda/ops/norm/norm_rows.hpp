@@ -67,11 +67,14 @@ template <class F> BARACUDA_HD void each_channel(int64_t first, int m, int64_t s
     i += count;
   }
 }
-// While a row is written the next one is fetched: writing leaves the memory's way in idle. Longer rows would push each other out.
-constexpr int64_t kFetched = 65536;
-template <class T> BARACUDA_HD const T* row_to_fetch(const T* x, int64_t pitch, bool last, int64_t n) {
-  return last || n * int64_t(sizeof(T)) > kFetched ? x : x + pitch;
+// While a row is written another is fetched: writing leaves the memory's way in idle. It comes `ahead` rows later, 0 for none: the next one, of
+// short rows one that is kFetchedAhead bytes of all `streams` away, beyond those that are done `at_once`. Longer rows would push each other out.
+constexpr int64_t kFetched = 65536, kFetchedAhead = 8192;
+template <class T> int64_t rows_ahead(int64_t n, int64_t at_once = 1, int64_t streams = 1) {
+  const int64_t bytes = n * int64_t(sizeof(T)), rows = bytes > 0 ? kFetchedAhead / (streams * bytes) : 0;
+  return bytes > kFetched ? 0 : rows > at_once ? rows : at_once;
 }
+template <class T> BARACUDA_HD const T* row_to_fetch(const T* x, int64_t pitch, int64_t ahead, int64_t left) { return ahead < left ? x + ahead * pitch : x; }
 
 // f(offset in memory, place in the row, elements) for the runs along the innermost axis of `lay` that make up `m` elements from
 // `first` on.
