@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the benchmarks of build/bench and the same shapes with JAX, NumPy and (when installed) torch, one after the other, and writes all of it to
-bench/results/FAMILY_cpu.json, with the processor's name. Prints a table: best milliseconds of each, and of the floor (a
+bench/results/FAMILY_cpu.json (with --machine NAME: FAMILY_NAME_cpu.json), with the processor's name. Prints a table: best milliseconds of each, and of the floor (a
 copy of as many bytes, or the matrix product's rate) with the median of the rate over the floor's. Quiet machine, please: pages quote these figures.
 
-  tools/bench.py [FAMILY...] [--filter REGEX] [--min-time SECONDS] [--best] [--others WHICH] [--build DIR]
+  tools/bench.py [FAMILY...] [--filter REGEX] [--min-time SECONDS] [--best] [--others WHICH] [--machine NAME] [--build DIR]
 
 Rows of an earlier run on the same processor stay where this one did not measure them. The others get what suits them:
 compiled once, warm, results in place where they can."""
@@ -22,8 +22,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def processor():
     with open("/proc/cpuinfo") as f:
-        names = [line.split(":", 1)[1].strip() for line in f if line.startswith("model name")]
-    return names[0] if names else "unknown"
+        told = {}
+        for key, _, value in (line.partition(":") for line in f):
+            told.setdefault(key.strip(), value.strip())
+    name = re.sub(r"\(R\)|\(TM\)| Processor", "", told.get("model name", "unknown"))
+    return name if re.search(r"\d", name) or "model" not in told else f"{name} (family {told['cpu family']}, model {told['model']})"
 
 
 def run_ours(binary, args):
@@ -87,6 +90,7 @@ def main():
                         "with neighbours")
     parser.add_argument("--others", choices=("all", "torch", "none"), default="all", help="which of the others run; what does not run keeps its times of an "
                         "earlier run on the same processor")
+    parser.add_argument("--machine", help="a name for the files of another machine than the first one")
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "bench"))
     args = parser.parse_args()
     binaries = {os.path.basename(p)[: -len("_bench")]: p for p in sorted(glob.glob(os.path.join(args.build, "baracuda", "**", "*_bench"), recursive=True))
@@ -106,12 +110,12 @@ def main():
         if not rows:
             continue
         rows = [round_figures(r) for r in rows]
-        path = os.path.join(ROOT, "bench", "results", f"{family}_cpu.json")
+        path = os.path.join(ROOT, "bench", "results", f"{family}_{args.machine}_cpu.json" if args.machine else f"{family}_cpu.json")
         context = {"processor": processor(), "threads": team, **versions}
         kept = []
         if os.path.exists(path):
             before = json.load(open(path))
-            if before.get("context", {}).get("processor") == context["processor"] and "rows" in before:
+            if before.get("context", {}).get("processor") in (context["processor"], context["processor"].split(" (")[0]) and "rows" in before:
                 new = {r["name"]: r for r in rows}
                 resting = {"all": (), "torch": ("jax_ms", "numpy_ms"), "none": ("jax_ms", "numpy_ms", "torch_ms")}[args.others]
                 for old in before["rows"]:

@@ -173,9 +173,9 @@ template <class Op> Status run_forward(const Launch<Op>& l, const ByDType<Quanti
   run_loops(map_shape(d), in, out, loops[d.dtype], parameters(d).of, l.threads);
   return {};
 }
-Status run_quantize(const Launch<Quantize>& l) { return run_forward(l, BARACUDA_ISA_PICK(quantize_kernels).quantize); }
-Status run_dequantize(const Launch<Dequantize>& l) { return run_forward(l, BARACUDA_ISA_PICK(quantize_kernels).dequantize); }
-Status run_fake(const Launch<FakeQuantize>& l) { return run_forward(l, BARACUDA_ISA_PICK(quantize_kernels).fake); }
+Status run_quantize(const Launch<Quantize>& l) { return run_forward(l, BARACUDA_ISA_PICK_BF16(quantize_kernels).quantize); }
+Status run_dequantize(const Launch<Dequantize>& l) { return run_forward(l, BARACUDA_ISA_PICK_BF16(quantize_kernels).dequantize); }
+Status run_fake(const Launch<FakeQuantize>& l) { return run_forward(l, BARACUDA_ISA_PICK_BF16(quantize_kernels).fake); }
 
 // --- backward
 template <class Op> Status check_backward(const QuantizeDescriptor& d, const typename Op::Args& a, DType x) {
@@ -224,15 +224,15 @@ template <class Op> Status run_backward(const Launch<Op>& l, const ByDType<Quant
   return {};
 }
 Status run_quantize_backward(const Launch<QuantizeBackward>& l) {
-  const QuantizeKernels& k = BARACUDA_ISA_PICK(quantize_kernels);
+  const QuantizeKernels& k = BARACUDA_ISA_PICK_BF16(quantize_kernels);
   return run_backward(l, k.quantize_backward, k.quantize_terms, l.desc.dtype);
 }
 Status run_dequantize_backward(const Launch<DequantizeBackward>& l) {
-  const QuantizeKernels& k = BARACUDA_ISA_PICK(quantize_kernels);
+  const QuantizeKernels& k = BARACUDA_ISA_PICK_BF16(quantize_kernels);
   return run_backward(l, k.dequantize_backward, k.dequantize_terms, l.desc.qdtype);
 }
 Status run_fake_backward(const Launch<FakeQuantizeBackward>& l) {
-  const QuantizeKernels& k = BARACUDA_ISA_PICK(quantize_kernels);
+  const QuantizeKernels& k = BARACUDA_ISA_PICK_BF16(quantize_kernels);
   return run_backward(l, k.fake_backward, k.fake_terms, l.desc.dtype);
 }
 

@@ -34,6 +34,6 @@ struct QuantizeKernels {
   // The same for n elements that have a range each.
   ByDType<void (*)(const void* x, int64_t step, int64_t n, void* lo, void* hi, int64_t range_step)> ranges;
 };
-BARACUDA_ISA_TABLE(QuantizeKernels, quantize_kernels)
+BARACUDA_ISA_TABLE_BF16(QuantizeKernels, quantize_kernels)
 
 }  // namespace baracuda

@@ -116,7 +116,7 @@ template <class A> Dynamic<A> take(const Launch<QuantizeDynamic>& l) {
   const int64_t count = ranges_at_once(d) * l.threads;
   A* lo = c.take<A>("least elements", count);
   A* hi = c.take<A>("greatest elements", count);
-  return {l, BARACUDA_ISA_PICK(quantize_kernels), d, l.desc.range, lo, hi};
+  return {l, BARACUDA_ISA_PICK_BF16(quantize_kernels), d, l.desc.range, lo, hi};
 }
 void carve(const QuantizeDynamicDescriptor& dynamic, const void*, Carver& c) {
   const QuantizeDescriptor d = as_static(dynamic);
