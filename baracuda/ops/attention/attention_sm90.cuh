@@ -3,7 +3,7 @@
 // stay, one on each multiprocessor, and go through blocks of queries, 64 for each of their two or three warpgroups; one thread of a warpgroup of its own says
 // which, has the copy engine bring queries and tiles of keys and values, two in flight, and runs ahead. Within a warpgroup the scores of the next tile are
 // made while the weights of this one are multiplied, and their softmax runs under that product; the warpgroups take turns at issuing products, so that
-// one's softmax runs under the other's. 2 (D + Dv) flops a visible score; floor: the matrix rate, under the power that the card may draw.
+// one's softmax runs under the other's. Three leave out tiles of keys that their own queries do not see. 2 (D + Dv) flops a visible score; floor: the matrix rate, under the power that the card may draw.
 //
 // Where y is not finite, the block goes through its work once more, takes the largest score first where a weight is infinite, and keeps what is not finite
 // and hidden out of the products: a weight of 0 must not meet it. Numbers that were finite stay.
@@ -14,10 +14,11 @@ namespace baracuda::inline BARACUDA_ISA {
 namespace attention {
 using namespace hopper;
 
-// kColumns: of a product. kGeneral: scores need more than a scale.
-template <int kColumns, bool kGeneral> struct WgmmaShape {
+// kColumns: of a product. kGeneral: scores need more than a scale. kGroups: warpgroups of 64 queries.
+template <int kColumns, bool kGeneral, int kGroupsGiven> struct WgmmaShape {
   static constexpr int kWidth = (kColumns + 63) / 64 * 64;  // of rows in shared memory
-  static constexpr int kGroups = kWidth == 64 && !kGeneral ? 3 : 2, kRows = 64 * kGroups, kWorkers = 128 * kGroups, kThreads = kWorkers + 128;
+  static constexpr int kGroups = kGroupsGiven, kRows = 64 * kGroups, kWorkers = 128 * kGroups, kThreads = kWorkers + 128;
+  static constexpr bool kApart = kGroups == 3;              // a warpgroup leaves out tiles that it does not see: blocks of 192 rows end within tiles of 128 keys
   static constexpr int kKeys = kWidth <= 128 ? 128 : kWidth == 192 ? 96 : 80;
   static constexpr bool kHeld = kWidth == 128 && !kGeneral;  // queries stay in registers
   static constexpr int kGiven = kGroups == 3 ? 32 : kGeneral && kWidth <= 192 ? 56 : 40, kTaken = kGroups == 3 ? 160 : kGeneral && kWidth <= 192 ? 224 : 232;  // registers of a thread: of the copying one, of workers; as many as the launch has
@@ -34,9 +35,11 @@ struct WgmmaWork {
   CUtensorMap q, k, v;
   bool y_chunks;
 };
+struct WgmmaTiles { int from, to, all_from, all_to; };  // some rows see [from, to), all see [all_from, all_to)
 struct WgmmaPlace {  // rows [row0, row0 + n) of a sequence's queries in a head
   int b, q_start, k_start, k_len, shift, head, row0, n;
-  int tiles, last_key, all_from, all_to;  // tiles go down from the one at last_key; [all_from, all_to) are seen by all rows
+  int tiles, last_key;  // tiles go down from the one at last_key
+  WgmmaTiles seen, of_group[3];
 };
 // A row as attention_rows.hpp has it.
 template <class T> __device__ __forceinline__ T* row_of(const SdpaTensor& t, const WgmmaPlace& place, int r) { return row_at<T>(t, {place.b, 0, 0, 0, 0}, place.head, place.q_start + place.row0 + r); }
@@ -73,7 +76,19 @@ template <class C> __device__ __forceinline__ bool find_place(WgmmaPlace& place,
   const int key0 = int(top.lo) / C::kKeys * C::kKeys, tiles = top.lo < bottom.hi ? (int(bottom.hi) - key0 + C::kKeys - 1) / C::kKeys : 0;
   place.b = int(q.b), place.q_start = int(q.q_start), place.k_start = int(q.k_start), place.k_len = int(q.k_len), place.shift = int(mask.shift);
   place.head = int(at % uint32_t(p.heads)), place.row0 = row0, place.n = n, place.tiles = tiles, place.last_key = key0 + (tiles - 1) * C::kKeys;
-  place.all_from = tiles - (int(top.hi) - key0) / C::kKeys, place.all_to = tiles - (int(bottom.lo) - key0 + C::kKeys - 1) / C::kKeys;
+  const auto seen = [&](KeyRange first, KeyRange last) {
+    return WgmmaTiles{tiles - (int(last.hi) - key0 + C::kKeys - 1) / C::kKeys, tiles - (int(first.lo) - key0) / C::kKeys,
+                      tiles - (int(first.hi) - key0) / C::kKeys, tiles - (int(last.lo) - key0 + C::kKeys - 1) / C::kKeys};
+  };
+  place.seen = seen(top, bottom);
+  if constexpr (C::kApart) {
+#pragma unroll
+    for (int g = 0; g < C::kGroups; ++g) {
+      const KeyRange first = mask.of(row0 + 64 * g), last = mask.of(row0 + min(64 * g + 63, n - 1));
+      place.of_group[g] = seen(first, last);
+      if (64 * g >= n || first.lo >= last.hi) place.of_group[g].from = place.of_group[g].to = tiles;
+    }
+  }
   return true;
 }
 
@@ -177,11 +192,12 @@ template <int kSums> __device__ __forceinline__ float catch_up(const float (&x)[
   return shrink;
 }
 
-template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral>::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaWork work) {
+template <class T, int kColumns, bool kGeneral, int kGroups>
+__global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaWork work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  using C = WgmmaShape<kColumns, kGeneral>;
+  using C = WgmmaShape<kColumns, kGeneral, kGroups>;
   using V = Pack<float, 1>;
-  constexpr int kKeys = C::kKeys, kGroups = C::kGroups, kWidth = C::kWidth;
+  constexpr int kKeys = C::kKeys, kWidth = C::kWidth;
   constexpr uint32_t kTileBytes = kKeys * kWidth * 2, kRowsBytes = C::kRows * kWidth * 2;
   const SdpaCuda& p = work.p;
   extern __shared__ char memory[];
@@ -260,7 +276,8 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
     const int dv = int(p.head_dim_v);
     const float unit = work.unit;
     const WgmmaPlace* place = places;
-    const auto masked = [&](int j) { return j < place->all_from || j >= place->all_to; };
+    const auto masked = [&](int j) { return j < place->seen.all_from || j >= place->seen.all_to; };
+    const auto seen = [&]() -> const WgmmaTiles& { return C::kApart ? place->of_group[group] : place->seen; };
     const auto seen_keys = [&](int i, int j) {  // [from, to) of line i of the thread, from tile j on
       const int r = first + 8 * i + g, start = place->last_key - j * kKeys;
       if (r >= place->n) return int2{0, 0};
@@ -333,8 +350,8 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
           for (int e = 0; e < kKeys / 2; ++e) x[0][e / 4][e % 4] *= work.factor;
         }
       }
-      if (j < place->all_from) hide_some(j, std::false_type{});
-      if (j >= place->all_to) hide_some(j, std::true_type{});
+      if (j < seen().all_from) hide_some(j, std::false_type{});
+      if (j >= seen().all_to) hide_some(j, std::true_type{});
     };
     const auto exactly = [&] { return kGeneral && p.slopes && p.right != 0; };  // scores grow up to the query's own position
     const auto make_weights = [&] {
@@ -367,6 +384,13 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
       add_nonfinite<T, kColumns, 1>(y, seen, row_at<const T>(p.v, {place->b, 0, 0, 0, 0}, place->head / int(p.group), place->k_start + from), p.v.row, left < kKeys ? left : kKeys, 0, dv);
     };
     if (group == kGroups - 1) named_arrive(1, 256);  // the first group's turn
+    const auto pass_by = [&](int j, bool turn) {  // a tile that the group does not see
+      await(k_full, j);
+      if (turn) named_wait(1 + group, 256), named_arrive(1 + (group + 1) % kGroups, 256);
+      release(k_free + 8 * ((u + j) % 2));
+      await(v_full, j);
+      release(v_free + 8 * ((u + j) % 2));
+    };
     const auto pass = [&](auto careful) {
 #pragma unroll 1
       for (;; ++o) {
@@ -415,40 +439,47 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
             pin(y[0]);
             release(v_free + 8 * ((u + j) % 2));
           }
-        } else if (tiles > 0) {
-          await(k_full, 0);
-          begin_scores(0, std::bool_constant<C::kHeld>{});
-          wait_products<0>();
-          pin(x[0]);
-          release(k_free + 8 * (u % 2));
-          finish_scores(0);
-          make_weights();
-          to_weights();
+        } else {
+          const int from = C::kApart ? seen().from : 0, to = C::kApart ? seen().to : tiles;  // each group has a turn less than there are tiles
 #pragma unroll 1
-          for (int j = 0; j + 1 < tiles; ++j) {
-            await(k_full, j + 1);
-            named_wait(1 + group, 256);
-            begin_scores(j + 1, std::bool_constant<C::kHeld>{});
-            await(v_full, j);
-            begin_weighted(j);
-            named_arrive(1 + (group + 1) % kGroups, 256);
-            wait_products<1>();
-            pin(x[0]);
-            finish_scores(j + 1);
-            const bool rescale = make_weights();
-            // Always: the assembler would put the wait first, and the weights would not be made under the product.
-            if (!(l[0] + l[1] < 0)) release(k_free + 8 * ((u + j + 1) % 2));
+          for (int j = 0; j < from; ++j) pass_by(j, j > 0 || from < tiles);
+          if (from < to) {
+            await(k_full, from);
+            begin_scores(from, std::bool_constant<C::kHeld>{});
             wait_products<0>();
-            pin(y[0]), pin(weights);
-            release(v_free + 8 * ((u + j) % 2));
-            if (rescale) scale_rows(y, shrink);
+            pin(x[0]);
+            release(k_free + 8 * ((u + from) % 2));
+            finish_scores(from);
+            make_weights();
             to_weights();
+#pragma unroll 1
+            for (int j = from; j + 1 < to; ++j) {
+              await(k_full, j + 1);
+              named_wait(1 + group, 256);
+              begin_scores(j + 1, std::bool_constant<C::kHeld>{});
+              await(v_full, j);
+              begin_weighted(j);
+              named_arrive(1 + (group + 1) % kGroups, 256);
+              wait_products<1>();
+              pin(x[0]);
+              finish_scores(j + 1);
+              const bool rescale = make_weights();
+              // Always: the assembler would put the wait first, and the weights would not be made under the product.
+              if (!(l[0] + l[1] < 0)) release(k_free + 8 * ((u + j + 1) % 2));
+              wait_products<0>();
+              pin(y[0]), pin(weights);
+              release(v_free + 8 * ((u + j) % 2));
+              if (rescale) scale_rows(y, shrink);
+              to_weights();
+            }
+            await(v_full, to - 1);
+            begin_weighted(to - 1);
+            wait_products<0>();
+            pin(y[0]);
+            release(v_free + 8 * ((u + to - 1) % 2));
           }
-          await(v_full, tiles - 1);
-          begin_weighted(tiles - 1);
-          wait_products<0>();
-          pin(y[0]);
-          release(v_free + 8 * ((u + tiles - 1) % 2));
+#pragma unroll 1
+          for (int j = to; j < tiles; ++j) pass_by(j, true);
         }
         u += tiles;
         if constexpr (!careful) {
@@ -492,8 +523,8 @@ template <class T, int kColumns, bool kGeneral> __global__ void __launch_bounds_
 inline bool make_map(CUtensorMap& map, bool is_f16, const SdpaTensor& t, int64_t batch, int64_t heads, int64_t rows, int64_t width, int box) {
   return hopper::make_map(map, is_f16, t.p, {batch, heads, rows, width}, {t.batch, t.head, t.row, 1}, box);
 }
-template <class T, int kColumns, bool kGeneral> int launch_wgmma(const SdpaCuda& p, void* stream) {
-  using C = WgmmaShape<kColumns, kGeneral>;
+template <class T, int kColumns, bool kGeneral, int kGroups> int launch_groups(const SdpaCuda& p, void* stream) {
+  using C = WgmmaShape<kColumns, kGeneral, kGroups>;
   const bool varlen = p.cu_q != nullptr;
   const int64_t batch = varlen ? 1 : p.batch, rows = varlen ? p.total_q : p.q_len, keys = varlen ? p.total_k : p.k_len;
   WgmmaWork work{p};
@@ -513,7 +544,12 @@ template <class T, int kColumns, bool kGeneral> int launch_wgmma(const SdpaCuda&
   work.inward = p.softcap != 0 ? float(p.scale / p.softcap * kTanhUnit<T>) : 0;
   const int64_t items = int64_t(work.heads) * (work.pairs ? (work.parts + 1) / 2 : work.parts);
   work.rounds = uint32_t(items / p.multiprocessors) - (items % p.multiprocessors != 0 ? 1 : 0);
-  return items ? device::launch(wgmma_kernel<T, kColumns, kGeneral>, unsigned(least(items, p.multiprocessors)), C::kThreads, C::kBytes, stream, work) : 0;
+  return items ? device::launch(wgmma_kernel<T, kColumns, kGeneral, kGroups>, unsigned(least(items, p.multiprocessors)), C::kThreads, C::kBytes, stream, work) : 0;
+}
+template <class T, int kColumns, bool kGeneral> int launch_wgmma(const SdpaCuda& p, void* stream) {
+  if constexpr (kColumns <= 64 && !kGeneral)  // 192 rows share a tile's loads; of few queries too many of them would be none
+    if (p.q_len > 640) return launch_groups<T, kColumns, kGeneral, 3>(p, stream);
+  return launch_groups<T, kColumns, kGeneral, 2>(p, stream);
 }
 template <template <class, int> class F, class T> int by_columns(const SdpaCuda& p, void* stream) {
   const int64_t width = most(p.head_dim, p.head_dim_v);

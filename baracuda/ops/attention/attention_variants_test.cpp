@@ -402,6 +402,30 @@ TEST(AttentionRows, EachOne) {
     }
   }
 }
+TEST(AttentionRows, BlocksThatEndWithinATile) {  // Hopper at up to 64 columns: blocks of 128 rows for up to 640 queries, of 192 beyond, whose warpgroups see tiles of their own
+  for (DType t : {DType::f16, DType::bf16}) {
+    for (SdpaDescriptor d : {SdpaDescriptor{.q_len = 640, .k_len = 640, .head_dim = 64, .causal = true}, {.q_len = 641, .k_len = 641, .head_dim = 64, .causal = true},
+                             {.q_len = 833, .k_len = 833, .head_dim = 64, .causal = true, .window_left = 200}, {.q_len = 700, .k_len = 700, .head_dim = 40, .window_left = 30, .window_right = 0},
+                             {.q_len = 1000, .k_len = 300, .head_dim = 64, .causal = true}, {.q_len = 1000, .k_len = 300, .head_dim = 64, .causal = true, .align = CausalAlign::top_left, .window_left = 90},
+                             {.q_len = 650, .k_len = 900, .head_dim = 64}}) {
+      d.dtype = t;
+      check_sdpa(Sdpa(d, 77));
+    }
+    Sdpa c({.dtype = t, .batch = 5, .q_len = 700, .k_len = 700, .head_dim = 64, .causal = true, .varlen = true, .total_q = 900, .total_k = 900}, 78);
+    c.lengths({0, 0, 3, 703, 703, 900}, {0, 0, 3, 703, 703, 900});
+    check_sdpa(c);
+    Sdpa few({.dtype = t, .q_len = 600, .k_len = 700, .head_dim = 64, .causal = true, .align = CausalAlign::top_left}, 79);
+    SdpaDescriptor d = few.d;
+    d.q_len = 700;
+    Sdpa many(d, 79);
+    for (int64_t i = 0; i < 600 * 64; ++i) many.q.set(i, few.q.at(i));
+    for (int64_t i = 0; i < 700 * 64; ++i) many.k.set(i, few.k.at(i)), many.v.set(i, few.v.at(i));
+    ASSERT_OK(few.forward());
+    ASSERT_OK(many.forward());
+    for (int64_t i = 0; i < 600 * 64; ++i) EXPECT_EQ(many.y.at(i), few.y.at(i)) << name(t) << " " << i;
+    for (int64_t i = 0; i < 600; ++i) EXPECT_EQ(many.lse.at(i), few.lse.at(i)) << name(t) << " " << i;
+  }
+}
 TEST(AttentionRows, LargeAndSmallGradientsOfHalves) {  // score gradients beyond the range of f16, results within it
   for (const auto& row : FlashSdpaBackwardPlan::rows(test_stream().device.kind))
     for (DType t : {DType::f16, DType::bf16})
