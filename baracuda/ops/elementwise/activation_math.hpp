@@ -13,26 +13,26 @@ inline constexpr double kSqrt2_Pi = 0.79788456080286535588, kCubic = 0.044715;
 
 template <> struct Unary<UnaryKind::gelu> : Sloped<Unary<UnaryKind::gelu>> {  // x Phi(x)
   template <class V> BARACUDA_HD V fwd(V x) const {
-    return where(x < 0, V(-0.0), x) - normal_tail(smaller(V(40), abs(x)));
+    return where(x < 0, V(-0.0), x) - normal_tail(smaller(V(kTailMost<V>), abs(x)));
   }
   template <class V> BARACUDA_HD V slope(V x) const {
-    const V z = smaller(V(40), abs(x));
-    const V part = times(fma(z, V(kSqrt1_2Pi), -mills(z)), normal_density(z));  // beside the slope of max(x, 0), by |x|
+    const V z = smaller(V(kTailMost<V>), abs(x));
+    const V part = times(fma(z, V(kSqrt1_2Pi), -mills(z)), tail_density(z));  // beside the slope of max(x, 0), by |x|
     return where(x < 0, -part, 1 + part);
   }
 };
 template <> struct Unary<UnaryKind::gelu_tanh> : Sloped<Unary<UnaryKind::gelu_tanh>> {  // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2 u))
   template <class V> BARACUDA_HD V fwd(V x) const { return times_sigmoid(x, 40, [](V z) { return exp_minus_gelu_argument(z); }); }
   template <class V> BARACUDA_HD V slope(V x) const {
-    const V z = smaller(V(40), abs(x)), t = times(V(1), exp_minus_gelu_argument(z)), d = inverse(1 + t);
+    const V z = smaller(V(40), abs(x)), t = times(V(1), exp_minus_gelu_argument(z)), d = ranged_inverse(1 + t);
     const V part = z * (t * d * d) * (2 * kSqrt2_Pi * fma(3 * kCubic * z, z, V(1)));
     return where(x < 0, t * d - part, d + part);
   }
 };
-template <class V> BARACUDA_HD V ratio(V a, V b) { return a / b; }
+template <class V> BARACUDA_HD V ratio(V a, V b) { return ranged_quotient(a, b); }
 // The slope of x sigmoid(u), u = alpha x, for z = |x| and t = exp(-alpha z).
 template <class V> BARACUDA_HD V swish_slope(V x, V u, V t) {
-  const V d = inverse(1 + t), part = u * (t * d * d);
+  const V d = ranged_inverse(1 + t), part = u * (t * d * d);
   return where(x < 0, t * d - part, d + part);
 }
 template <> struct Unary<UnaryKind::silu> : Sloped<Unary<UnaryKind::silu>> {

@@ -23,6 +23,8 @@ BARACUDA_BRIEF(elu) BARACUDA_BRIEF(selu) BARACUDA_BRIEF(celu) BARACUDA_BRIEF(tan
 // Where arguments of type Brief<N> find them.
 template <int N> BARACUDA_HD elementwise::ExpParts<Brief<N>> exp_parts(Brief<N> hi) { return {falling_exp(hi)}; }  // hi <= 0
 template <int N> BARACUDA_HD elementwise::ExpParts<Brief<N>> exp_parts(Brief<N> hi, Brief<N>) { return {falling_exp(hi)}; }
+template <int N> BARACUDA_HD elementwise::ExpParts<Brief<N>> tail_density(Brief<N> z) { return {falling_power_of_two(z * z, -0.5 * kLog2E)}; }
+template <int N> BARACUDA_HD Brief<N> ranged_inverse(Brief<N> b) { return inverse(b); }
 template <int N> BARACUDA_HD Brief<N> times(Brief<N> w, elementwise::ExpParts<Brief<N>> p) { return w * p.value; }
 template <int N> BARACUDA_HD Brief<N> times_any(Brief<N> w, elementwise::ExpParts<Brief<N>> p) { return w * p.value; }
 template <int N> BARACUDA_HD Brief<N> mills(Brief<N> z) {  // minimax in t = (z - k) / (z + k), 2^-18.4

@@ -7,11 +7,13 @@
 namespace baracuda {
 
 inline Dual scale(Dual x, int n) { return {std::ldexp(x.v, n), std::ldexp(x.d, n)}; }
+inline Dual scale_down(Dual x, int n) { return scale(x, n); }
 inline elementwise::ExpParts<Dual> exp_parts(Dual hi, Dual lo = 0) {
   const Dual y = exp(hi + lo);
   const int n = y.v > 0 && y.v < HUGE_VAL ? std::ilogb(y.v) : 0;
   return {scale(y, -n) - 1, n};
 }
+inline elementwise::ExpParts<Dual> tail_density(Dual z) { return exp_parts(-0.5 * z * z); }
 inline Dual times_any(Dual w, elementwise::ExpParts<Dual> p) { return times(w, p); }
 inline Dual normal_tail(Dual z) {
   const double tail = 0.5 * std::erfc(z.v * 0.70710678118654752440), density = 0.39894228040143267794 * std::exp(-0.5 * z.v * z.v);

@@ -1,6 +1,7 @@
 #pragma once
 // The normal distribution's tail and exp of a two-word argument, which the gelu kinds and erfc are made of: the plain
 // formulas lose all digits of the tail in 1 + erf, or scale an argument's rounding by its size.
+#include "baracuda/math/ranged.hpp"
 #include "baracuda/math/vmath.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
@@ -22,7 +23,12 @@ template <class V> BARACUDA_HD ExpParts<V> exp_parts(V hi, V lo) {
   const V r = reduce_ln2(larger(exp_floor<V>(), hi), n).hi;
   return {expm1_reduced(r + where(hi < exp_floor<V>(), V(0), lo)), n};
 }
-template <class V> BARACUDA_HD V times(V w, ExpParts<V> p) { return scale(fma(w, p.e, w), p.n); }
+// scale() for n from -231 (-2022) to 22: brought up, one factor 2^n is in range.
+template <class V> BARACUDA_HD V scale_down(V x, typename V::Bits n) {
+  if constexpr (V::kVector && sizeof(x) == 64) return scale(x, n);  // one instruction
+  else return x * pow2<V>(n + (V::kF32 ? 105 : 1000)) * V(V::kF32 ? 0x1p-105 : 0x1p-1000);
+}
+template <class V> BARACUDA_HD V times(V w, ExpParts<V> p) { return scale_down(fma(w, p.e, w), p.n); }  // of an exponent below 15
 template <class V> BARACUDA_HD V times_any(V w, ExpParts<V> p) {  // for any w; a subnormal result may be rounded twice
   return fma(w, p.e, w) * pow2<V>(p.n >> 1) * pow2<V>(p.n - (p.n >> 1));
 }
@@ -31,6 +37,14 @@ template <class V> BARACUDA_HD V times_any(V w, ExpParts<V> p) {  // for any w; 
 template <class V> BARACUDA_HD ExpParts<V> normal_density(V z) {
   const V s = -0.5 * z * z;
   return exp_parts(s, fma(-0.5 * z, z, -s));
+}
+// The same for z <= kTailMost, where it is 0 to any factor there is.
+template <class V> inline constexpr double kTailMost = V::kF32 ? 15 : 40;
+template <class V> BARACUDA_HD ExpParts<V> tail_density(V z) {
+  const V s = -0.5 * z * z;
+  typename V::Bits n;
+  const V r = reduce_ln2(s, n).hi;
+  return {expm1_reduced(r + fma(-0.5 * z, z, -s)), n};
 }
 // Phi(-z) / exp(-z^2 / 2) = p / (z + k), z >= 0: p is a polynomial in t = (z - k) / (z + k) (Sollya fpminimax) and
 // smooth for all z. Here p = first + t (second + t higher), the first two coefficients in two words.
@@ -50,8 +64,8 @@ template <class V> BARACUDA_HD V mills_higher(V t) {
                 -0x1.48e7657885791p-30);
 }
 template <class V> BARACUDA_HD V mills(V z) {
-  const V d = z + kMillsShift<V>, t = (z - kMillsShift<V>) / d;
-  return fma(t, fma(t, mills_higher(t), V(kMillsSecond<V>)), V(kMillsFirst<V>)) / d;
+  const V d = z + kMillsShift<V>, t = ranged_quotient(z - kMillsShift<V>, d);
+  return ranged_quotient(fma(t, fma(t, mills_higher(t), V(kMillsSecond<V>)), V(kMillsFirst<V>)), d);
 }
 // w Phi(-(z + z_low)) in two words, given exp(-(z + z_low)^2 / 2) = 1 + e, or that over a power of two: sums and products that
 // would cost half an ulp each carry a second word.
@@ -67,8 +81,22 @@ template <class V> BARACUDA_HD TwoWords<V> tail_parts(V w, V z, V z_low, V e) {
   const V more = fma(n, e, fma(n_low, e, n_low)), sum = n + more, y = sum / d.hi;
   return {y, (fma(-y, d.hi, sum) + ((n - sum) + more)) / d.hi};
 }
-template <class V> BARACUDA_HD V scaled_tail(V w, V z, V z_low, ExpParts<V> g) { return scale(tail_parts(w, z, z_low, g.e).hi, g.n); }
-template <class V> BARACUDA_HD V normal_tail(V z) { return scaled_tail(z, z, V(0), normal_density(z)); }  // z Phi(-z)
+template <class V> BARACUDA_HD V scaled_tail(V w, V z, V z_low, ExpParts<V> g) { return scale_down(tail_parts(w, z, z_low, g.e).hi, g.n); }
+// z Phi(-z), z <= kTailMost. In f32 by one division: (z + k) Phi(-z) / exp(-z^2 / 2) is a polynomial in t = 1 - 2 k r, r = 1 / (z + k), of relative
+// error 2^-26.2; what r and z + k round away counts 1.12 to 1.52 times.
+template <class V> BARACUDA_HD V normal_tail(V z) {
+  const ExpParts<V> g = tail_density(z);
+  if constexpr (V::kF32) {
+    const double k = 1.875;
+    const V d = z + k, r = ranged_inverse(d), off = fma((d - k) - z, r, fma(-d, r, V(1)));
+    const V t = fma(r, V(-2 * k), V(1)), first = 0x1.527a8p-1;
+    const V q = poly(t, -0x1.33f53p-2, 0x1.18f57ap-8, 0x1.2d6672p-5, 0x1.57f83cp-8, -0x1.718d5ap-8, -0x1.a3feaap-9, 0x1.112818p-17, 0x1.d4941cp-11,
+                     0x1.959448p-12, -0x1.7f0780p-14, -0x1.5dde5cp-14);
+    const V p = fma(t, q, first), p_low = fma(t, q, first - p);
+    const V m = z * r, m_low = fma(z, r, -m), n = m * p, n_low = fma(m_low, p, fma(m, p_low, fma(m, p, -n)));
+    return scale_down(n + fma(n, fma(V(1.3), off, g.e), fma(n_low, g.e, n_low)), g.n);
+  } else return scaled_tail(z, z, V(0), g);
+}
 
 template <class V> BARACUDA_HD ExpParts<V> exp_minus_square(V x) {
   const V s = x * x;
@@ -82,13 +110,13 @@ template <class V> BARACUDA_HD V erfc(V x) {  // 2 Phi(-sqrt(2) x), mirrored bel
 }
 
 // x / (1 + t) for x >= 0, x t / (1 + t) below, t = exponential(|x|): x times a sigmoid. Most of what the sum 1 + t rounds away goes
-// into the longer product.
+// into the longer product. t is 0 from `most` on.
 template <class V, class E> BARACUDA_HD V times_sigmoid(V x, double most, E exponential) {
   const V z = clamp(abs(x), 0, most);
   const ExpParts<V> p = exponential(z);
   const V t = times(V(1), p), d = 1 + t, off = (d - 1) - t;
-  const V y = where(x < 0, -fma(z, fma(off, p.e, p.e + off), z), x) / d;
-  return where(x < 0, scale(y, p.n), y);
+  const V y = ranged_quotient(where(x < 0, -fma(z, fma(off, p.e, p.e + off), z), x), d);
+  return where(x < 0, scale_down(y, p.n), where(x > most, x, y));
 }
 
 // exp(-2 u), x >= 0, with u = sqrt(2 / pi) (x + 0.044715 x^3), the argument of gelu_tanh, in two words.
