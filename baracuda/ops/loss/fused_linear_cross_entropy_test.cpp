@@ -76,6 +76,11 @@ TEST(FusedLinearCrossEntropy, ManyBlocksOfWidenedWeights) {
   FusedDescriptor d{.dtype = DType::f16, .tokens = 3, .hidden = 8192, .classes = 300, .grad_x = true, .grad_w = true};
   check_case(fused_case(d, 3, 0));
 }
+TEST(FusedLinearCrossEntropy, ManyTokensAndWideRows) {
+  for (DType t : {DType::bf16, DType::f32})
+    for (auto [tokens, hidden, classes] : {std::tuple{65537, 2, 5}, {9, 16384, 40}})
+      check_case(fused_case({.dtype = t, .tokens = tokens, .hidden = hidden, .classes = classes, .grad_x = true, .grad_w = true}, 9, 7));
+}
 TEST(FusedLinearCrossEntropy, InvalidTargets) {
   for (InvalidTarget mode : {InvalidTarget::nan, InvalidTarget::zero})
     for (Reduction r : {Reduction::none, Reduction::mean, Reduction::sum}) {
