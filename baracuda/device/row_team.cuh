@@ -3,9 +3,10 @@
 // to thread c % team. The team's size and C depend on the row's length alone, and so does the order of a row's sums: a thread's elements in
 // order, threads by 16, 8, 4, 2, 1, warps and blocks likewise. Row after row, so that a thread keeps its columns.
 //
-// kWhole: every row is whole aligned chunks (whole_chunks() tells the launch); then the row that comes next is on its way to shared memory
-// while one is worked on, each thread copying and reading slots of its own, so that no barrier stands between. Other rows are read and
-// written by aligned pieces of 16 bytes too, which neighbours shift into place; elements stay with their threads.
+// The row that comes next is on its way to shared memory while one is worked on. kWhole: every row is whole aligned chunks (whole_chunks() tells the
+// launch); then each thread copies and reads slots of its own, and no barrier stands between. Other rows are copied by aligned pieces of 16 bytes
+// too, and a chunk is shifted out of the two that it lies in; they are written by aligned pieces, which neighbours shift into place. Elements stay
+// with their threads.
 #include "baracuda/device/half.cuh"
 #include "baracuda/device/rows.cuh"
 
@@ -14,7 +15,7 @@ namespace row_team {
 
 using device_rows::kChunk, device_rows::whole_chunks;
 
-inline constexpr int kMostTeam = 512, kLeastBlock = 128, kMostCluster = 16;
+inline constexpr int kMostTeam = 512, kLeastBlock = 128, kSeveralBlock = 256, kMostCluster = 16;
 // For rows of n elements, `each` a thread: a part of a warp, of 64 bytes where there are as many (shorter pieces take L2 as much time), or whole
 // warps. More than kMostTeam: a cluster of blocks (sm_90) takes a row, if it can.
 inline int64_t team_for(int64_t n, int each) {
@@ -27,21 +28,27 @@ inline int64_t team_for(int64_t n, int each) {
 // How rows of n elements meet threads.
 struct TeamShape {
   int team, block, cluster;  // threads of a row, and of a block; blocks of a row
-  static TeamShape of(int64_t n, int each) {
+  int slots() const { return cluster > 1 ? 1 : block / team; }  // teams of a block
+  // With `rows`: a block has several teams, of up to kSeveralBlock threads together, where there are rows for them.
+  static TeamShape of(int64_t n, int each, int64_t rows = 0) {
     int64_t team = team_for(n, each);
     int cluster = 1;
     while (cluster <= kMostCluster && team > int64_t(cluster) * kMostTeam) cluster *= 2;
     if (cluster > kMostCluster) return {0, 0, 0};
-    const int block = team <= 32 ? kLeastBlock : int(device::ceil_div(team, int64_t(cluster) * 32) * 32);
+    int block = team <= 32 ? kLeastBlock : int(device::ceil_div(team, int64_t(cluster) * 32) * 32);
+    if (rows > 0 && cluster == 1) {
+      const int64_t wanted = device::ceil_div(rows, 2 * 132), most = kSeveralBlock / team, slots = wanted < most ? wanted : most;
+      if (team <= 32 || slots > 1) block = int(device::ceil_div(slots * team, 32) * 32);
+    }
     return {cluster > 1 ? block * cluster : int(team), block, cluster};
   }
   // With so many threads on each of 132 multiprocessors; a smaller device takes the blocks in turn.
   int64_t blocks(int64_t rows, int threads = kMostTeam) const {
-    const int64_t slots = team <= 32 ? block / team : 1, wanted = device::ceil_div(rows, slots), most = cluster > 1 ? 132 / cluster : int64_t(132) * (threads / block);
+    const int64_t wanted = device::ceil_div(rows, slots()), most = cluster > 1 ? 132 / cluster : int64_t(132) * (threads / block);
     return (wanted < most ? wanted : most) * cluster;
   }
-  // Sums over all rows of what a thread has of its columns: a warp of small teams, or a team, has a part of them.
-  int64_t parts(int64_t rows) const { return team > 32 ? blocks(rows) / cluster : blocks(rows) * (block / 32); }
+  // Sums over all rows of what a thread has of its columns: a block, or a cluster, has a part of them.
+  int64_t parts(int64_t rows, int threads = kMostTeam) const { return blocks(rows, threads) / cluster; }
 };
 // f(C) with the chunks of a thread for rows of n elements: C, or of rows in f32 that kMostTeam threads do not hold so, twice as many.
 template <class T, int C, class F> int with_chunks(int64_t n, F f) {
@@ -92,20 +99,29 @@ __device__ __forceinline__ void cluster_barrier() {}
 template <class S> __device__ __forceinline__ S of_block(const S* at, int) { return *at; }
 #endif
 
-// kSeveral: a block may have several teams of whole warps, and no other threads.
-template <bool kSeveral> struct TeamOf {
+// kSeveral: a block may have several teams, and of more than 32 threads no other threads; kApart: which go on without one another, each with the
+// rows it has.
+template <bool kSeveral, bool kApart = false> struct TeamOf {
   int size, blocks, thread, slot, slots;  // threads; blocks of them; place in the team; number of the team in its block, and teams there
   __device__ explicit TeamOf(int size)
       : size(size), blocks(size > kMostTeam ? size / int(blockDim.x) : 1), thread(size > 32 ? int(threadIdx.x) : int(threadIdx.x) & (size - 1)),
         slot(size > 32 ? 0 : int(threadIdx.x) / size), slots(size > 32 ? 1 : int(blockDim.x) / size) {
-    if constexpr (kSeveral) slot = int(threadIdx.x) / size, slots = int(blockDim.x) / size, thread = int(threadIdx.x) - slot * size;
-    else if (blocks > 1) thread += cluster_rank() * int(blockDim.x);
+    if (kSeveral && blocks == 1) slot = int(threadIdx.x) / size, slots = int(blockDim.x) / size, thread = int(threadIdx.x) - slot * size;
+    else if (!(kSeveral && !kApart) && blocks > 1) thread += cluster_rank() * int(blockDim.x);
   }
   // Of the loop over rows: the first row of a block, or a cluster, and from one to its next.
   __device__ int64_t first_row() const { return int64_t(blocks > 1 ? blockIdx.x / unsigned(blocks) : blockIdx.x) * slots; }
   __device__ int64_t row_step() const { return int64_t(blocks > 1 ? gridDim.x / unsigned(blocks) : gridDim.x) * slots; }
   // Before a row: the places of all chunks are worked out again, where registers do not hold them from row to row.
   __device__ __forceinline__ void forget_places(int& n) { asm volatile("" : "+r"(thread), "+r"(n)); }
+  // Threads of the team in this block, which of them this is, and a barrier for them.
+  __device__ int wide() const { return blocks > 1 ? int(blockDim.x) : size; }
+  __device__ int seat() const { return int(threadIdx.x) - (blocks > 1 ? 0 : slot * size); }
+  __device__ __forceinline__ void sync() const {
+    if (size <= 32) __syncwarp();
+    else if (kApart && slots > 1) asm volatile("bar.sync %0, %1;" ::"r"(slot + 1), "r"(size) : "memory");
+    else __syncthreads();
+  }
   // After the last row: what others read of a block must live.
   __device__ void leave() const { if (blocks > 1) cluster_barrier(); }
   // Joined over the team, for all its threads; `none` changes nothing. `shared` holds 64 S; a block calls with two such in turn, so that one
@@ -129,7 +145,8 @@ template <bool kSeveral> struct TeamOf {
     if (lane == 0)
 #pragma unroll
       for (int k = 0; k < K; ++k) shared[threadIdx.x / 32 * K + k] = v[k];
-    __syncthreads();
+    if constexpr (kApart) sync();
+    else __syncthreads();
 #pragma unroll
     for (int k = 0; k < K; ++k) v[k] = lane < warps ? shared[(first_warp + lane) * K + k] : none;
     fold(warps > 8 ? 32 : warps > 4 ? 8 : 4);
@@ -148,8 +165,8 @@ template <bool kSeveral> struct TeamOf {
     fold(32);
   }
   // Of the team's part of the block: warps, and those of the teams before it.
-  __device__ int warps() const { return (kSeveral ? size : int(blockDim.x)) / 32; }
-  __device__ int warps_before() const { return kSeveral ? slot * (size / 32) : 0; }
+  __device__ int warps() const { return (kSeveral && (!kApart || blocks == 1) ? size : int(blockDim.x)) / 32; }
+  __device__ int warps_before() const { return kSeveral && (!kApart || blocks == 1) ? slot * (size / 32) : 0; }
   __device__ bool first_of_warp() const { return ((size - 1) & 31 & thread) == 0; }
   __device__ bool last_of_warp() const { return (~thread & (size - 1) & 31) == 0; }
 };
@@ -234,7 +251,7 @@ template <class T> __device__ __forceinline__ Packed<T> load_shifted(const T* ro
   return Packed<T>::from([&](int j) { return j < n - i ? row[i + j] : T{}; });
 }
 // A thread's chunk of elements i ...; all threads of a warp call, with i >= n where they have none.
-template <class T> __device__ __forceinline__ void store_shifted(T* row, int i, int n, int s, const Packed<T>& own, const Team& t) {
+template <class T, class Team> __device__ __forceinline__ void store_shifted(T* row, int i, int n, int s, const Packed<T>& own, const Team& t) {
   constexpr int N = kChunk<T>;
   Packed<T> before;
 #pragma unroll
@@ -252,7 +269,7 @@ template <class T> __device__ __forceinline__ void store_shifted(T* row, int i, 
 // The chunks of a thread as they lie in memory.
 template <class T, int C> struct Held { Packed<T> chunk[C]; };
 // f(c, first element of chunk c) for a thread's chunks that have an element.
-template <class T, int C, class F> __device__ __forceinline__ void each_chunk(int n, const Team& t, F f) {
+template <class T, int C, class Team, class F> __device__ __forceinline__ void each_chunk(int n, const Team& t, F f) {
 #pragma unroll
   for (int c = 0; c < C; ++c) {
     const int i = (c * t.size + t.thread) * kChunk<T>;
@@ -266,28 +283,33 @@ template <bool kWhole, int N, class F> __device__ __forceinline__ void each_lane
     if (kWhole || j < n - i) f(j);
 }
 // f(x) for a thread's share of a row as it lies in memory, where its chunks are not to be gone through once more: short code.
-template <class T, class F> __device__ __forceinline__ void over_row(const T* row, int n, const Team& t, F f) {
+template <class T, class Team, class F> __device__ __forceinline__ void over_row(const T* row, int n, const Team& t, F f) {
 #pragma unroll 1
   for (int i = t.thread; i < n; i += t.size) f(value(row[i]));
 }
-// What a thread has of the rows of K tensors, a turn ahead; of rows that are not whole, those of the first S. `slots`: ahead_bytes().
-template <class T, int K, int C, bool kWhole, int S = K * C < 16 ? K : 0> struct Ahead {
-  uint4* slots;
+// What a team has of the rows of K tensors, a turn ahead; of rows that are not whole, those of the first S. `slots`: staging().
+template <class T, int K, int C, bool kWhole, int S = K> struct Ahead {
+  static constexpr int N = kChunk<T>;
+  uint4* slots;         // kWhole: this thread's, blockDim.x from one to the next; else the team's, t.wide() + 1 for each run of chunks
   const T* rows[K];
   bool staged = kWhole;  // else rows that are not whole are read when they are taken
-  __device__ explicit Ahead(void* shared) : slots(static_cast<uint4*>(shared) + threadIdx.x) {
-    if constexpr (!kWhole && S > 0) {
+  // `turn`: of several with as much memory each.
+  template <class Team> __device__ __forceinline__ Ahead(void* shared, const Team& t, int turn = 0) : slots(static_cast<uint4*>(shared)) {
+    if constexpr (kWhole) slots += turn * (K * C * int(blockDim.x)) + int(threadIdx.x);
+    else {
+      slots += (turn * t.slots + t.slot) * (S * C * (t.wide() + 1));
       unsigned bytes;
       asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
       staged = bytes > 0;
     }
   }
-  __device__ __forceinline__ static void copy(uint4* slot, const void* from, int bytes) {  // the rest of 16 is 0
+  __device__ __forceinline__ static void copy(uint4* slot, const void* from, int elements) {  // the rest of 16 bytes is 0
     const auto to = unsigned(__cvta_generic_to_shared(slot));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(elements < N ? elements * int(sizeof(T)) : 16) : "memory");
   }
-  // A row that is null is none.
-  __device__ __forceinline__ void fetch(const T* const (&row)[K], int n, const Team& t) {
+  // A row that is null is none. Every thread of the team calls.
+  template <class Team> __device__ __forceinline__ void fetch(const T* const (&row)[K], int n, const Team& t) {
+    if (!kWhole && staged) t.sync();  // the row before was taken
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       rows[k] = row[k];
@@ -297,49 +319,102 @@ template <class T, int K, int C, bool kWhole, int S = K * C < 16 ? K : 0> struct
             const auto to = unsigned(__cvta_generic_to_shared(slots + (k * C + c) * int(blockDim.x)));
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(row[k] + i) : "memory");
           });
-      if constexpr (!kWhole && S > 0)
-        if (k < S && row[k] && staged) {  // the pieces that a chunk lies in; what is before the row is read, what is behind it is not
-          constexpr int N = kChunk<T>;
-          const int s = misplaced(row[k]);
-          each_chunk<T, C>(n, t, [&](int c, int i) {
-            uint4* const slot = slots + (k * C + c) * 2 * int(blockDim.x);
-            const int left = n - (i - s);
-            const T* const from = row[k] + (i - s);
-            copy(slot, from, left < N ? left * int(sizeof(T)) : 16);
-            if (s > 0) copy(slot + blockDim.x, left > N ? from + N : from, left > 2 * N ? 16 : left > N ? (left - N) * int(sizeof(T)) : 0);
-          });
+      if constexpr (!kWhole)
+        if (k < S && row[k] && staged) {  // what is before the row is read, what is behind it is not
+          const int s = misplaced(row[k]), wide = t.wide(), seat = t.seat();
+#pragma unroll
+          for (int c = 0; c < C; ++c) {
+            const int i = (c * t.size + t.thread) * N - s;
+            uint4* const slot = slots + (k * C + c) * (wide + 1) + seat;
+            if (i < n) copy(slot, row[k] + i, n - i);
+            if (seat == wide - 1 && s > 0 && i + N < n) copy(slot + 1, row[k] + i + N, n - i - N);
+          }
         }
     }
   }
-  __device__ __forceinline__ Packed<T> taken(int k, int c, int i, int n) const {
+  template <class Team> __device__ __forceinline__ Packed<T> taken(int k, int c, int i, int n, const Team& t) const {
     if constexpr (kWhole) return Packed<T>::load(slots + (k * C + c) * int(blockDim.x));
     const int s = misplaced(rows[k]);
-    if (S == 0 || k >= S || !staged) return load_shifted(rows[k], i, n, s);
-    const uint4* const slot = slots + (k * C + c) * 2 * int(blockDim.x);
+    if (k >= S) return load_shifted(rows[k], i, n, s);
+    if (!staged) return Packed<T>::from([&](int j) { return j < n - i ? rows[k][i + j] : T{}; });
+    const uint4* const slot = slots + (k * C + c) * (t.wide() + 1) + t.seat();
     const Packed<T> a = Packed<T>::load(slot);
-    return s == 0 ? a : shifted<T>(a, Packed<T>::load(slot + blockDim.x), s);
+    return s == 0 ? a : shifted<T>(a, Packed<T>::load(slot + 1), s);
   }
-  __device__ __forceinline__ void arrive() const {
-    if (staged) asm volatile("cp.async.wait_all;" ::: "memory");
+  // The row is there, but for what a thread asked for in its `later` newest groups of copies.
+  template <int later = 0, class Team> __device__ __forceinline__ void arrive(const Team& t) const {
+    if (!staged) return;
+    if constexpr (later == 0) asm volatile("cp.async.wait_all;" ::: "memory");
+    else asm volatile("cp.async.wait_group %0;" ::"n"(later) : "memory");
+    if constexpr (!kWhole) t.sync();
   }
-  __device__ __forceinline__ void take(Held<T, C> (&to)[K], int n, const Team& t) const {
-    arrive();
+  __device__ __forceinline__ static void close_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  template <class Team> __device__ __forceinline__ void take(Held<T, C> (&to)[K], int n, const Team& t) const {
+    arrive(t);
 #pragma unroll
     for (int k = 0; k < K; ++k)
-      if (rows[k]) each_chunk<T, C>(n, t, [&](int c, int i) { to[k].chunk[c] = taken(k, c, i, n); });
+      if (rows[k]) each_chunk<T, C>(n, t, [&](int c, int i) { to[k].chunk[c] = taken(k, c, i, n, t); });
   }
 };
-// Bytes of shared memory for that; rows that take more than kMostAhead are no kWhole.
+// Rows that are taken more than once each: while one is worked on, the next is on its way, or, `two`, the next two.
+template <class T, int K, int C, bool kWhole> struct Queue {
+  using Rows = Ahead<T, K, C, kWhole>;
+  Rows now, next;
+  bool two;
+  template <class Team> __device__ __forceinline__ Queue(void* shared, const Team& t, bool two) : now(shared, t), next(shared, t, 1), two(two) {}
+  // of(first, row): the row that this team has, where the block's, or cluster's, first is that.
+  template <class Team, class Of> __device__ __forceinline__ void begin(int64_t first, int64_t rows, int n, const Team& t, Of of) {
+    fetch(now, first, rows, n, t, of);
+    if (two) fetch(next, first + t.row_step(), rows, n, t, of);
+  }
+  template <class Team> __device__ __forceinline__ void arrive(const Team& t) const {
+    if (two) now.template arrive<1>(t);
+    else now.arrive(t);
+  }
+  // The row was taken for the last time.
+  template <class Team, class Of> __device__ __forceinline__ void advance(int64_t first, int64_t rows, int n, const Team& t, Of of) {
+    fetch(now, first + (two ? 2 : 1) * t.row_step(), rows, n, t, of);
+    if (!two) return;
+    const Rows taken = now;
+    now = next, next = taken;
+  }
+
+ private:
+  template <class Team, class Of> __device__ __forceinline__ static void fetch(Rows& to, int64_t first, int64_t rows, int n, const Team& t, Of of) {
+    if (first < rows) {
+      const T* row[K];
+      of(first, row);
+      to.fetch(row, n, t);
+    }
+    to.close_group();
+  }
+};
+// Bytes of shared memory for an Ahead, for what a launch asks; 0 where rows that are not whole do not fit. Rows that take more than kMostAhead are no
+// kWhole.
 inline constexpr size_t kMostAhead = 96 * 1024;
 constexpr size_t ahead_bytes(int tensors, int chunks, int block) { return size_t(16) * size_t(tensors * chunks) * size_t(block); }
-// What a launch asks for; of rows that are not whole two pieces a chunk, or none.
-constexpr size_t staging(size_t ahead, bool whole) { return whole ? ahead : 2 * ahead <= kMostAhead ? 2 * ahead : 0; }
+inline size_t staging(int tensors, int chunks, const TeamShape& shape, bool whole) {
+  const size_t bytes = ahead_bytes(tensors, chunks, whole ? shape.block : shape.block + shape.slots());
+  return whole || bytes <= kMostAhead ? bytes : 0;
+}
+// For a Queue of rows that are not whole: two ahead, where there is room for those of all blocks of a multiprocessor that has so many threads; one; none.
+struct Turns { bool two; size_t bytes; };
+inline Turns turns_of(int tensors, int chunks, const TeamShape& shape, int threads) {
+  const size_t one = ahead_bytes(tensors, chunks, shape.block + shape.slots());
+  size_t most = kMostAhead;
+  int device = 0, given = 0;
+  if (2 * one > most && cudaGetDevice(&device) == cudaSuccess && cudaDeviceGetAttribute(&given, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess) most = size_t(given) - 8 * 1024;
+  if (one > most) return {false, 0};
+  const size_t blocks = shape.cluster > 1 || threads < shape.block ? 1 : size_t(threads / shape.block);
+  const bool two = 2 * one <= most && 2 * one * blocks <= 2 * kMostAhead;
+  return {two, (two ? 2 : 1) * one};
+}
 
 // Of the block's last lanes, what rows of halves that are not whole are stored with: their ends are many numbers.
 template <class T, int C, bool kWhole> inline constexpr int kEdges = kWhole || sizeof(T) == 4 ? 1 : C * (kMostTeam / 32);
 // A thread's results made(c, i), a chunk each. Every thread of a block calls, and the team's sums have barriers between two calls; n is 0 for a team
 // that has no row.
-template <class T, int C, bool kWhole, class F> __device__ __forceinline__ void put_row(T* row, int n, const Team& t, uint4* edges, F made) {
+template <class T, int C, bool kWhole, class Team, class F> __device__ __forceinline__ void put_row(T* row, int n, const Team& t, uint4* edges, F made) {
   if constexpr (kWhole) {
     each_chunk<T, C>(n, t, [&](int c, int i) { made(c, i).store(row + i); });
   } else if constexpr (sizeof(T) == 4) {
@@ -352,7 +427,8 @@ template <class T, int C, bool kWhole, class F> __device__ __forceinline__ void 
     }
   } else {
     constexpr int N = kChunk<T>;
-    const int s = misplaced(row), lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, warps = int(blockDim.x) / 32;
+    const int s = misplaced(row), lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32 - t.warps_before(), warps = t.warps();
+    edges += t.warps_before() * C;
     Packed<T> out[C];
 #pragma unroll
     for (int c = 0; c < C; ++c) {
@@ -361,7 +437,7 @@ template <class T, int C, bool kWhole, class F> __device__ __forceinline__ void 
       if (i < n) out[c] = made(c, i);
       if (t.size > 32 && lane == 31) out[c].store(edges + c * warps + warp);
     }
-    if (t.size > 32) __syncthreads();
+    if (t.size > 32) t.sync();
 #pragma unroll
     for (int c = 0; c < C; ++c) {  // an aligned piece has the end of the chunk before and the beginning of this one
       const int i = (c * t.size + t.thread) * N, left = n - i;
@@ -393,17 +469,28 @@ template <class W, int N> __device__ __forceinline__ Packed<W, N> factors(const 
   return Packed<W, N>::from([&](int j) { return from && j < n - i ? w[j] : e; });
 }
 
-// The sums into [parts, n], after the last row: the teams of a warp add theirs by 16, 8 ...
-template <class T, int C, bool kWhole> __device__ __forceinline__ void store_parts(Pack<float, 1> (&sum)[C][kChunk<T>], void* parts, int n, const Team& t) {
+// The sums into [parts, n], after the last row: the teams of a warp add theirs by 16, 8 ..., then those of a block in order, by way of `shared`, which has
+// room for a number of each sum. Every thread of the block calls.
+template <class T, int C, bool kWhole, class Team> __device__ __forceinline__ void store_parts(Pack<float, 1> (&sum)[C][kChunk<T>], void* parts, int n, const Team& t, void* shared) {
   constexpr int N = kChunk<T>;
   for (int w = 16; w >= t.size; w /= 2)
 #pragma unroll
     for (int c = 0; c < C; ++c)
 #pragma unroll
       for (int j = 0; j < N; ++j) sum[c][j] = sum[c][j] + Pack<float, 1>::of(__shfl_xor_sync(0xffffffffu, sum[c][j].v, w));
-  if (t.size < 32 && int(threadIdx.x) % 32 >= t.size) return;
-  float* const to = static_cast<float*>(parts) + (t.size > 32 ? t.first_row() : int64_t(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32) * n;
-  each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, N>(i, n, [&](int j) { to[i + j] = sum[c][j].v; }); });
+  const bool mine = t.size > 32 || int(threadIdx.x) % 32 < t.size;
+  const int teams = t.size > 32 ? t.slots : int(blockDim.x) / 32;
+  float* const part = static_cast<float*>(parts) + int64_t(blockIdx.x / unsigned(t.blocks)) * n;
+  float* const to = teams == 1 ? part : static_cast<float*>(shared) + (t.size > 32 ? t.slot : int(threadIdx.x) / 32) * n;
+  if (teams > 1) __syncthreads();  // `shared` was read
+  if (mine) each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, N>(i, n, [&](int j) { to[i + j] = sum[c][j].v; }); });
+  if (teams == 1) return;
+  __syncthreads();
+  for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) {
+    Pack<float, 1> s = 0;
+    for (int k = 0; k < teams; ++k) s = s + Pack<float, 1>::of(static_cast<const float*>(shared)[k * n + i]);
+    part[i] = s.v;
+  }
 }
 
 }  // namespace row_team

@@ -14,17 +14,20 @@ using RowStatistics = StatisticsOf<float>;
 
 // Chunks of a thread; forward, of rows in f32 that kMostTeam threads do not hold so, twice as many.
 constexpr int kForward = 4;
-template <int C, bool kWhole> constexpr int kForwardThreads = C > 4 || kWhole ? kMostTeam : 576;  // of a multiprocessor, whose registers they share
+template <bool kWhole> constexpr int kForwardThreads = kWhole ? kMostTeam : 576;  // of a multiprocessor, whose registers they share
 template <class T> constexpr int kBackward = 16 / kChunk<T>;
 
-// x(c, j): element j of chunk c of `row`. Halves are summed once, around the row's first element, if that is not far off: what cancels then, their
+// x(c, i): chunk c of `row`. Halves are summed once, around the row's first element, if that is not far off: what cancels then, their
 // rounding hides. Else around the mean. Where the variance left the range of f32 the row is read again, in f64. Every thread of the block calls;
 // shared: 64 doubles each.
-template <class T, int C, bool kWhole, class X>
+template <class T, int C, bool kWhole, class Team, class X>
 __device__ __forceinline__ RowStatistics statistics(const Team& t, const T* row, int n, double eps, double* shared, double* also_shared, V first, X x) {
   constexpr int N = kChunk<T>;
   const auto over = [&](auto& sums, double* buffer, auto add) {
-    each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, N>(i, n, [&](int j) { add(x(c, j)); }); });
+    each_chunk<T, C>(n, t, [&](int c, int i) {
+      const Packed<T> own = x(c, i);
+      each_lane<kWhole, N>(i, n, [&](int j) { add(own[j]); });
+    });
     t.sums(sums, reinterpret_cast<float*>(buffer));
   };
   float sum[1] = {0}, sums[2] = {0, 0};
@@ -62,19 +65,19 @@ __device__ __forceinline__ RowStatistics statistics(const Team& t, const T* row,
   return in_range || near ? s : RowStatistics{float(rounded), float(mean - rounded), float(1 / __builtin_sqrt(variance + eps)), float(variance)};
 }
 
-template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kForwardThreads<C, kWhole>, 1) forward_kernel(const __grid_constant__ LayerNormCuda p) {
+template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kForwardThreads<kWhole>, 1) forward_kernel(const __grid_constant__ LayerNormCuda p) {
   constexpr int N = kChunk<T>;
   constexpr bool kKept = kWhole && C * N * int(sizeof(W)) <= 64;  // weight and bias stay in registers
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
-  const Team t(p.team);
-  const int n = int(p.n);
+  Team t(p.team);
+  int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
   Packed<W, N> weight[kKept ? C : 1], bias[kKept ? C : 1];
   if constexpr (kKept)
     each_chunk<T, C>(n, t, [&](int c, int i) { weight[c] = factors<W, N>(p.weight, i, n, 1), bias[c] = factors<W, N>(p.bias, i, n, -0.0); });
-  Ahead<T, 1, C, kWhole> ahead(slots);
+  Ahead<T, 1, C, kWhole> ahead(slots, t);
   T next_point{};
   const auto fetch = [&](int64_t first) {
     int64_t at[4];
@@ -87,13 +90,15 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   if (first < rows) fetch(first);
   bool other = false;  // buffer of this row's sums
   for (; first < rows; first += step, other = !other) {
+    if constexpr (!kWhole) t.forget_places(n);
     const bool live = first + t.slot < rows;
     const T* const x = ahead.rows[0];
     Held<T, C> held[1];
     const V point = value(next_point);
     ahead.take(held, n, t);
     if (first + step < rows) fetch(first + step);
-    const RowStatistics s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1 + other], point, [&](int c, int j) { return held[0].chunk[c][j]; });
+    const RowStatistics s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1 + other], point, [&](int c, int) { return held[0].chunk[c]; });
+    if constexpr (!kWhole) t.forget_places(n);
     int64_t at[4];
     p.rows.offsets(live ? first + t.slot : first, at);
     T* const y = static_cast<T*>(p.y) + at[1];
@@ -118,8 +123,8 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
-  const Team t(p.team);
-  const int n = int(p.n);
+  TeamOf<true, true> t(p.team);
+  int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
   V dw[C][N], db[C][N];
 #pragma unroll
@@ -132,7 +137,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     if constexpr (kKept) return weight[c];
     else return factors<W, N>(p.weight, i, n, 1);
   };
-  Ahead<T, 2, C, kWhole> ahead(slots);
+  Ahead<T, 2, C, kWhole> ahead(slots, t);
   float next_mean = 0, next_rstd = 0;
   const auto fetch = [&](int64_t first) {
     int64_t at[5];
@@ -144,6 +149,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   bool other = false;  // buffer of this row's sums
   if (first < rows) fetch(first);
   for (; first < rows; first += step, other = !other) {
+    if constexpr (!kWhole) t.forget_places(n);
     const bool live = first + t.slot < rows;
     const T* const x = ahead.rows[1];
     RowStatistics s{next_mean, 0, next_rstd};
@@ -152,7 +158,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     if (first + step < rows) fetch(first + step);
     const auto dy_at = [&](int c, int j) { return held[0].chunk[c][j]; };
     const auto x_at = [&](int c, int j) { return held[1].chunk[c][j]; };
-    if (!p.rstd) s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1], value(*x), x_at);
+    if (!p.rstd) s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1], value(*x), [&](int c, int) { return held[1].chunk[c]; });
     const V shift = V::of(s.shift), scale = V::of(s.rstd);
     float sums[3] = {0, 0, 0};
     V h[C][N];  // (x - shift) scale; of halves, whose instructions count, made once
@@ -183,8 +189,8 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     });
   }
   t.leave();
-  if (p.dweight) store_parts<T, C, kWhole>(dw, p.dweight, n, t);
-  if (p.dbias) store_parts<T, C, kWhole>(db, p.dbias, n, t);
+  if (p.dweight) store_parts<T, C, kWhole>(dw, p.dweight, n, t, slots);
+  if (p.dbias) store_parts<T, C, kWhole>(db, p.dbias, n, t, slots);
 }
 
 template <class T, class W> int forward(const LayerNormCuda& given, void* stream) {
@@ -193,23 +199,23 @@ template <class T, class W> int forward(const LayerNormCuda& given, void* stream
     LayerNormCuda p = given;
     const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
     p.team = shape.team;
-    const size_t ahead = ahead_bytes(1, C, shape.block);
     const void* const data[] = {p.x, p.y};
-    bool whole = ahead <= kMostAhead;
+    bool whole = ahead_bytes(1, C, shape.block) <= kMostAhead;
     for (int k = 0; k < 2; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-    return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead, whole), stream, p,
-                  whole ? kForwardThreads<C, true> : kForwardThreads<C, false>);
+    return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(1, C, shape, whole), stream, p,
+                  whole ? kForwardThreads<true> : kForwardThreads<false>);
   });
 }
+TeamShape backward_shape(int64_t n, int64_t rows) { return TeamShape::of(n, 16, rows); }
 template <class T, class W> int backward(const LayerNormBackwardCuda& given, void* stream) {
   constexpr int C = kBackward<T>;
   LayerNormBackwardCuda p = given;
-  const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
+  const TeamShape shape = backward_shape(p.n, p.rows.units);
   p.team = shape.team;
   bool whole = true;
   const void* const data[] = {p.dy, p.x, nullptr, nullptr, p.dx};
   for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-  return launch(whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead_bytes(2, C, shape.block), whole), stream, p);
+  return launch(whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>, shape, p.rows.units, staging(2, C, shape, whole), stream, p);
 }
 using Forward = int (*)(const LayerNormCuda&, void*);
 using Backward = int (*)(const LayerNormBackwardCuda&, void*);
@@ -223,10 +229,9 @@ constexpr LayerNormCudaKernels kRows = {
 }  // namespace BARACUDA_ISA
 
 extern const LayerNormCudaKernels layer_norm_rows_cuda = kRows;
-static row_team::TeamShape layer_norm_shape(int64_t n, bool backward, int size) {
-  return n == 0 || size == 8 ? row_team::TeamShape{} : backward ? row_team::TeamShape::of(n, 16) : row_team::shape_for(n, kForward, size);
+int layer_norm_cuda_blocks_of_row(int64_t n, bool backward, int size) {
+  return n == 0 || size == 8 ? 0 : (backward ? backward_shape(n, 1) : row_team::shape_for(n, kForward, size)).cluster;
 }
-int layer_norm_cuda_blocks_of_row(int64_t n, bool backward, int size) { return layer_norm_shape(n, backward, size).cluster; }
-int64_t layer_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return layer_norm_shape(n, true, size).parts(rows); }
+int64_t layer_norm_cuda_row_parts(int64_t rows, int64_t n, int) { return backward_shape(n, rows).parts(rows); }
 
 }  // namespace baracuda

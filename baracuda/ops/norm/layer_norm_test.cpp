@@ -107,6 +107,7 @@ TEST(LayerNorm, FewRowsOfEveryWidth) {
     for (int64_t n : {500, 640, 1024, 1025, 1280, 1500, 2047}) {
       check_values({{.dtype = t, .shape = {33, n}}, true, true, n % 8 ? Layout::padded : Layout::dense, 0.3, 2, true});
       check_values({{.dtype = t, .shape = {131, n}}, true, true, Layout::padded, 0.3, 2, true});
+      check_values({{.dtype = t, .shape = {601, n}}, true, true, n % 8 ? Layout::padded : Layout::dense, 0.3, 2, true});
     }
 }
 TEST(LayerNorm, OneElementIsItsMean) {

@@ -131,6 +131,7 @@ TEST(RmsNorm, FewRowsOfEveryWidth) {
     for (int64_t n : {500, 640, 1024, 1025, 1280, 1500, 2047}) {
       check_values({{.dtype = t, .shape = {33, n}}, n % 2 == 0, n % 8 ? Layout::padded : Layout::dense});
       check_values({{.dtype = t, .shape = {131, n}}, n % 2 == 0, Layout::padded});
+      check_values({{.dtype = t, .shape = {601, n}}, n % 2 == 0, n % 8 ? Layout::padded : Layout::dense});
     }
 }
 TEST(RmsNorm, BroadcastAndReversedInputs) {

@@ -18,12 +18,15 @@ template <int C> constexpr int kAhead = C > 4 ? 1 : 2;  // x, or x and residual:
 template <class T> constexpr int kBackward = 16 / kChunk<T>;
 
 template <class T> __device__ __forceinline__ V rounded_to(V v) { return Packed<T, 4 / int(sizeof(T))>::rounded([&](int) { return v; })[0]; }
-// 1 / rms of x(c, j). Where the sum of squares left the range of f32, again(f) gives f all elements that a thread reads then, and f64 sums
+// 1 / rms of x(c, i), a chunk each. Where the sum of squares left the range of f32, again(f) gives f all elements that a thread reads then, and f64 sums
 // them. Every thread of the block calls.
-template <class T, int C, bool kWhole, class X, class Again>
+template <class T, int C, bool kWhole, class Team, class X, class Again>
 __device__ __forceinline__ V inverse_rms(const Team& t, int n, double eps, double* shared, double* also_shared, X x, Again again) {
   float sum[1] = {0};
-  each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, kChunk<T>>(i, n, [&](int j) { sum[0] = fma(x(c, j), x(c, j), V::of(sum[0])).v; }); });
+  each_chunk<T, C>(n, t, [&](int c, int i) {
+    const Packed<T> own = x(c, i);
+    each_lane<kWhole, kChunk<T>>(i, n, [&](int j) { sum[0] = fma(own[j], own[j], V::of(sum[0])).v; });
+  });
   t.sums(sum, reinterpret_cast<float*>(shared));
   const bool plain = sum[0] < 0x1p120f && (sum[0] > 0x1p-90f * float(n) || eps > 0x1p-50);
   const V r = V::of(inverse_root(quotient(sum[0], float(n)) + float(eps)));
@@ -55,7 +58,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   const int64_t rows = p.rows.units, step = t.row_step();
   Weights<W, N> weight[kKept ? C : 1];
   if constexpr (kKept) each_chunk<T, C>(n, t, [&](int c, int i) { weight[c] = Weights<W, N>(p, i, n); });
-  Ahead<T, 2, C, kWhole, kAhead<C>> ahead(slots);
+  Ahead<T, 2, C, kWhole, kAhead<C>> ahead(slots, t);
   const auto fetch = [&](int64_t first) {
     int64_t at[5];
     p.rows.offsets(first + t.slot < rows ? first + t.slot : first, at);
@@ -65,9 +68,8 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   bool other = false;  // buffer of this row's sum
   if (first < rows) fetch(first);
   for (; first < rows; first += step, other = !other) {
-    if constexpr (!kWhole && C > 4) t.forget_places(n);
+    if constexpr (!kWhole) t.forget_places(n);
     const bool live = first + t.slot < rows;
-    const int m = live ? n : 0;
     const T *const x = ahead.rows[0], *const residual = ahead.rows[1];
     Held<T, C> held[2];
     Held<T, C>& h = held[0];
@@ -76,23 +78,25 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
       ahead.take(held, n, t);
       if (residual) each_chunk<T, C>(n, t, [&](int c, int) { add(c); });
     } else {  // a chunk of both at a time takes fewer registers
-      ahead.arrive();
+      ahead.arrive(t);
       each_chunk<T, C>(n, t, [&](int c, int i) {
-        h.chunk[c] = ahead.taken(0, c, i, n);
+        h.chunk[c] = ahead.taken(0, c, i, n, t);
         if (!residual) return;
-        held[1].chunk[c] = ahead.taken(1, c, i, n);
+        held[1].chunk[c] = ahead.taken(1, c, i, n, t);
         add(c);
       });
     }
     if (first + step < rows) fetch(first + step);
-    const V scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[other], shared[2], [&](int c, int j) { return h.chunk[c][j]; }, [&](auto f) {
+    const V scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[other], shared[2], [&](int c, int) { return h.chunk[c]; }, [&](auto f) {
       for (int i = t.thread; i < n; i += t.size) f(residual ? rounded_to<T>(value(x[i]) + value(residual[i])) : value(x[i]));
     });
+    if constexpr (!kWhole) t.forget_places(n);
     int64_t at[5];
     p.rows.offsets(live ? first + t.slot : first, at);
-    if (p.residual_out) put_row<T, C, kWhole>(static_cast<T*>(p.residual_out) + at[3], m, t, edges[0], [&](int c, int) { return h.chunk[c]; });
+    if (p.residual_out) put_row<T, C, kWhole>(static_cast<T*>(p.residual_out) + at[3], live ? n : 0, t, edges[0], [&](int c, int) { return h.chunk[c]; });
+    if constexpr (!kWhole) t.forget_places(n);
     if (p.rstd && live && t.thread == 0) static_cast<float*>(p.rstd)[at[4]] = scale.v;
-    put_row<T, C, kWhole>(static_cast<T*>(p.y) + at[2], m, t, edges[1], [&](int c, int i) {
+    put_row<T, C, kWhole>(static_cast<T*>(p.y) + at[2], live ? n : 0, t, edges[1], [&](int c, int i) {
       Weights<W, N> w;
       if constexpr (kKept) w = weight[c];
       else {
@@ -114,7 +118,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
-  const Team t(p.team);
+  const TeamOf<true, true> t(p.team);
   const int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
   V dw[C][N];
@@ -128,7 +132,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     if constexpr (kKept) return weight[c];
     else return Weights<W, N>(p, i, n);
   };
-  Ahead<T, 2, C, kWhole> ahead(slots);
+  Ahead<T, 2, C, kWhole> ahead(slots, t);
   float next_rstd = 0;
   const auto fetch = [&](int64_t first) {
     int64_t at[5];
@@ -147,7 +151,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     ahead.take(held, n, t);
     if (first + step < rows) fetch(first + step);
     const auto x_at = [&](int c, int j) { return held[1].chunk[c][j]; };
-    if (!p.rstd) scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[0], shared[1], x_at, [&](auto f) { over_row(x, n, t, f); });
+    if (!p.rstd) scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[0], shared[1], [&](int c, int) { return held[1].chunk[c]; }, [&](auto f) { over_row(x, n, t, f); });
     float dot[1] = {0};
     each_chunk<T, C>(n, t, [&](int c, int i) {
       const auto w = weight_at(c, i);
@@ -172,7 +176,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     });
   }
   t.leave();
-  if (p.partial) store_parts<T, C, kWhole>(dw, p.partial, n, t);
+  if (p.partial) store_parts<T, C, kWhole>(dw, p.partial, n, t, slots);
 }
 
 template <class T, class W> int forward(const RmsNormCuda& given, void* stream) {
@@ -185,20 +189,20 @@ template <class T, class W> int forward(const RmsNormCuda& given, void* stream) 
     const void* const data[] = {p.x, p.residual, p.y, p.residual_out};
     bool whole = ahead_bytes(tensors, C, shape.block) <= kMostAhead;
     for (int k = 0; k < 4; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-    const size_t ahead = ahead_bytes(whole || tensors < kAhead<C> ? tensors : kAhead<C>, C, shape.block);
-    return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead, whole), stream, p,
+    return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(whole ? tensors : kAhead<C>, C, shape, whole), stream, p,
                   whole ? kForwardThreads<C, true> : kForwardThreads<C, false>);
   });
 }
+TeamShape backward_shape(int64_t n, int64_t rows) { return TeamShape::of(n, 16, rows); }
 template <class T, class W> int backward(const RmsNormBackwardCuda& given, void* stream) {
   constexpr int C = kBackward<T>;
   RmsNormBackwardCuda p = given;
-  const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
+  const TeamShape shape = backward_shape(p.n, p.rows.units);
   p.team = shape.team;
   bool whole = true;
   const void* const data[] = {p.dy, p.x, p.dresidual_out, nullptr, p.dx};
   for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-  return launch(whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>, shape, p.rows.units, staging(ahead_bytes(2, C, shape.block), whole), stream, p);
+  return launch(whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>, shape, p.rows.units, staging(2, C, shape, whole), stream, p);
 }
 using Forward = int (*)(const RmsNormCuda&, void*);
 using Backward = int (*)(const RmsNormBackwardCuda&, void*);
@@ -212,10 +216,9 @@ constexpr RmsNormRowsCuda kRows = {
 }  // namespace BARACUDA_ISA
 
 extern const RmsNormRowsCuda rms_norm_rows_cuda = kRows;
-static row_team::TeamShape rms_norm_shape(int64_t n, bool backward, int size) {
-  return n == 0 || size == 8 ? row_team::TeamShape{} : backward ? row_team::TeamShape::of(n, 16) : row_team::shape_for(n, kForward, size);
+int rms_norm_cuda_blocks_of_row(int64_t n, bool backward, int size) {
+  return n == 0 || size == 8 ? 0 : (backward ? backward_shape(n, 1) : row_team::shape_for(n, kForward, size)).cluster;
 }
-int rms_norm_cuda_blocks_of_row(int64_t n, bool backward, int size) { return rms_norm_shape(n, backward, size).cluster; }
-int64_t rms_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return rms_norm_shape(n, true, size).parts(rows); }
+int64_t rms_norm_cuda_row_parts(int64_t rows, int64_t n, int) { return backward_shape(n, rows).parts(rows); }
 
 }  // namespace baracuda

@@ -18,6 +18,7 @@ struct SoftmaxCuda {
   bool negate, log, safe, columns;
   SoftmaxStage stage;
   int team = 1;            // set at the launch of rows
+  bool two = false;        // rows ahead: two
 };
 struct SoftmaxJoinCuda { void *max, *sum; int64_t lines, chunks; bool log, safe, backward; };
 using SoftmaxLaunch = int (*)(const SoftmaxCuda&, void* stream);

@@ -22,7 +22,7 @@ template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kForwar
   int n = int(p.n);
   const int64_t rows = p.lines.units, step = t.row_step();
   const V scale = p.negate ? -p.scale : p.scale;
-  Ahead<T, 1, C, kWhole> ahead(slots);
+  Ahead<T, 1, C, kWhole> ahead(slots, t);
   const auto fetch = [&](int64_t first) {
     int64_t at[4];
     p.lines.offsets(first + t.slot < rows ? first + t.slot : first, at);
@@ -76,43 +76,53 @@ template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kForwar
   }
   t.leave();
 }
-template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ SoftmaxCuda p) {
+template <class T, int C, bool kWhole> constexpr int kBackwardThreads = kWhole ? kMostTeam : 864;
+template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kBackwardThreads<T, C, kWhole>, 1) backward_kernel(const __grid_constant__ SoftmaxCuda p) {
   constexpr int N = kChunk<T>;
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ float shared[2][64];
-  const Team t(p.team);
-  const int n = int(p.n);
+  Team t(p.team);
+  int n = int(p.n);
   const int64_t rows = p.lines.units, step = t.row_step();
-  Ahead<T, 2, C, kWhole> ahead(slots);
-  const auto fetch = [&](int64_t first) {
+  const auto row_of = [&](int64_t first, const T* (&row)[2]) {
     int64_t at[4];
     p.lines.offsets(first + t.slot < rows ? first + t.slot : first, at);
-    ahead.fetch({static_cast<const T*>(p.in) + at[0], static_cast<const T*>(p.second) + at[1]}, n, t);
+    row[0] = static_cast<const T*>(p.in) + at[0], row[1] = static_cast<const T*>(p.second) + at[1];
   };
+  Queue<T, 2, C, kWhole> queue(slots, t, p.two);
   int64_t first = t.first_row();
   bool other = false;  // buffer of this row's sum
-  if (first < rows) fetch(first);
+  queue.begin(first, rows, n, t, row_of);
   for (; first < rows; first += step, other = !other) {
+    if constexpr (!kWhole) t.forget_places(n);
     const bool live = first + t.slot < rows;
     Held<T, C> held[2];
-    ahead.take(held, n, t);
-    if (first + step < rows) fetch(first + step);
+    if constexpr (kWhole) {
+      queue.now.take(held, n, t);
+      queue.advance(first, rows, n, t, row_of);
+    } else {
+      queue.arrive(t);
+    }
+    const auto chunk = [&](int k, int c, int i) {
+      if constexpr (kWhole) return held[k].chunk[c];
+      else return queue.now.taken(k, c, i, n, t);
+    };
     V sum = -0.0;
     each_chunk<T, C>(n, t, [&](int c, int i) {
-      each_lane<kWhole, N>(i, n, [&](int j) {
-        const V e = held[0].chunk[c][j];
-        sum = p.log ? sum + e : fma(e, held[1].chunk[c][j], sum);
-      });
+      const Packed<T> dy = chunk(0, c, i), y = chunk(1, c, i);
+      each_lane<kWhole, N>(i, n, [&](int j) { sum = p.log ? sum + dy[j] : fma(dy[j], y[j], sum); });
     });
+    if constexpr (!kWhole) t.forget_places(n);
     const V dot = V::of(t.over(sum.v, 0.f, shared[other], [](float a, float b) { return a + b; })), sign = p.sign;
     int64_t at[4];
     p.lines.offsets(live ? first + t.slot : first, at);
-    put_row<T, C, kWhole>(static_cast<T*>(p.out) + at[3], live ? n : 0, t, edges, [&](int c, int) {
-      return Packed<T>::rounded([&](int j) {
-        return slope_of<T>(p.log, held[0].chunk[c][j], held[1].chunk[c][j], dot, sign);
-      });
+    put_row<T, C, kWhole>(static_cast<T*>(p.out) + at[3], live ? n : 0, t, edges, [&](int c, int i) {
+      const Packed<T> dy = chunk(0, c, i), y = chunk(1, c, i);
+      return Packed<T>::rounded([&](int j) { return slope_of<T>(p.log, dy[j], y[j], dot, sign); });
     });
+    if constexpr (!kWhole) t.forget_places(n);
+    if constexpr (!kWhole) queue.advance(first, rows, n, t, row_of);
   }
   t.leave();
 }
@@ -122,10 +132,17 @@ template <class T, bool kBackward> int rows(const SoftmaxCuda& given, void* stre
     SoftmaxCuda p = given;
     const TeamShape shape = TeamShape::of(p.n, C * kChunk<T>);
     p.team = shape.team;
-    const size_t ahead = ahead_bytes(kBackward ? 2 : 1, C, shape.block);
-    const bool whole = ahead <= kMostAhead && whole_chunks<T>(p.lines, 0, p.in, p.n) && whole_chunks<T>(p.lines, 1, p.second, p.n) && whole_chunks<T>(p.lines, 3, p.out, p.n);
+    constexpr int kTensors = kBackward ? 2 : 1;
+    const bool whole = ahead_bytes(kTensors, C, shape.block) <= kMostAhead && whole_chunks<T>(p.lines, 0, p.in, p.n) && whole_chunks<T>(p.lines, 1, p.second, p.n) && whole_chunks<T>(p.lines, 3, p.out, p.n);
     const auto kernel = kBackward ? (whole ? backward_kernel<T, C, true> : backward_kernel<T, C, false>) : whole ? forward_kernel<T, C, true> : forward_kernel<T, C, false>;
-    return launch(kernel, shape, p.lines.units, staging(ahead, whole), stream, p, kBackward || (whole && shape.block < 256) ? kMostTeam : whole ? kForwardThreads<T, C, true> : kForwardThreads<T, C, false>);
+    const int threads = kBackward ? (whole ? kBackwardThreads<T, C, true> : kBackwardThreads<T, C, false>)
+                        : whole   ? (shape.block < 256 ? kMostTeam : kForwardThreads<T, C, true>) : kForwardThreads<T, C, false>;
+    size_t bytes = staging(kTensors, C, shape, whole);
+    if (kBackward && !whole) {
+      const Turns turns = turns_of(kTensors, C, shape, threads);
+      p.two = turns.two, bytes = turns.bytes;
+    }
+    return launch(kernel, shape, p.lines.units, bytes, stream, p, threads);
   });
 }
 template <bool kBackward> constexpr ByDType<SoftmaxLaunch> by_dtype_of() {
