@@ -55,7 +55,7 @@ TEST(FusedLinearCrossEntropy, ValuesForEveryDtypeAndOption) {
 }
 TEST(FusedLinearCrossEntropy, Shapes) {
   const struct { int64_t t, h, v, chunk; } shapes[] = {{1, 1, 1, 0},  {1, 64, 2, 0},  {2, 3, 257, 0},  {3, 1, 5, 1},    {17, 33, 65, 4},
-                                                        {64, 8, 16, 64}, {65, 16, 48, 32}, {130, 5, 31, 128}, {300, 7, 12, 0}, {33, 48, 1000, 16}};
+                                                        {64, 8, 16, 64}, {65, 16, 48, 32}, {130, 5, 31, 128}, {300, 7, 12, 0}, {33, 48, 1000, 16}, {5, 8, 777, 0}};
   for (const auto& s : shapes)
     for (DType t : {DType::f32, DType::bf16})
       for (int ignore : {0, 2}) {

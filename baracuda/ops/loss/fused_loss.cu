@@ -56,32 +56,42 @@ template <class T, class U> __global__ void __launch_bounds__(kThreads) copy_ker
   }
 }
 
-constexpr int kSlices = 8;  // of the rows, one per warp: row r is in slice r % kSlices
-template <class T> __global__ void __launch_bounds__(32 * kSlices) columns_kernel(const __grid_constant__ FusedLossColumns p) {
-  constexpr int N = kChunk<T>;
-  __shared__ double part[kSlices][32][N];
-  const int lane = int(threadIdx.x) % 32, slice = int(threadIdx.x) / 32;
+// A block has the columns of 128 bytes; its rows are shared out among kSlices groups of kLanes threads: row r is in slice r % kSlices.
+constexpr int kSlices = 32, kLanes = 8, kRowsAhead = 4;
+template <class T> __global__ void __launch_bounds__(kLanes * kSlices) columns_kernel(const __grid_constant__ FusedLossColumns p) {
+  constexpr int N = kChunk<T>, kColumns = kLanes * N;
+  __shared__ double part[kSlices][kColumns];
+  const int lane = int(threadIdx.x) % kLanes, slice = int(threadIdx.x) / kLanes;
   const int64_t rows = RowsLeft(p.kept, p.first, p.rows).some;
   const bool add = p.kept.of ? *p.kept.count - p.first > p.rows : p.add;
   if (p.kept.of && rows == 0 && p.first > 0) return;
-  for (int64_t first = int64_t(blockIdx.x) * 32 * N; first < p.n; first += int64_t(gridDim.x) * 32 * N) {
+  for (int64_t first = int64_t(blockIdx.x) * kColumns; first < p.n; first += int64_t(gridDim.x) * kColumns) {
     const int64_t j = first + lane * N;
+    const T* const x = static_cast<const T*>(p.x) + j;
+    const bool whole = j + N <= p.n && aligned16(x) && p.pitch % N == 0;
     double sum[N] = {};
-#pragma unroll 4
-    for (int64_t r = slice; r < rows; r += kSlices) {
-      const T* const x = static_cast<const T*>(p.x) + r * p.pitch + j;
-      const auto c = load_chunk(x, p.n - j, aligned16(x));
+    const auto take = [&](const Chunk<T, N>& c) {
 #pragma unroll
-      for (int l = 0; l < N; ++l) sum[l] = sum[l] + double(load<1>(&c.lane[l]).v);
-    }
-    for (int l = 0; l < N; ++l) part[slice][lane][l] = sum[l];
-    __syncthreads();
-    for (int e = int(threadIdx.x); e < 32 * N; e += 32 * kSlices)
-      if (first + e < p.n) {
-        double s = add ? p.sums[first + e] : 0;
-        for (int k = 0; k < kSlices; ++k) s = s + part[k][e / N][e % N];
-        p.sums[first + e] = s;
+      for (int l = 0; l < N; ++l) sum[l] = sum[l] + double(value(c.lane[l]).v);
+    };
+    int64_t r = slice;
+    if (whole)
+      for (; r + (kRowsAhead - 1) * kSlices < rows; r += kRowsAhead * kSlices) {
+        Chunk<T, N> c[kRowsAhead];
+#pragma unroll
+        for (int k = 0; k < kRowsAhead; ++k) c[k] = *reinterpret_cast<const Chunk<T, N>*>(x + (r + k * kSlices) * p.pitch);
+#pragma unroll
+        for (int k = 0; k < kRowsAhead; ++k) take(c[k]);
       }
+    for (; r < rows; r += kSlices) take(load_chunk(x + r * p.pitch, p.n - j, whole));
+#pragma unroll
+    for (int l = 0; l < N; ++l) part[slice][lane * N + l] = sum[l];
+    __syncthreads();
+    if (const int e = int(threadIdx.x); e < kColumns && first + e < p.n) {
+      double s = add ? p.sums[first + e] : 0;
+      for (int k = 0; k < kSlices; ++k) s = s + part[k][e];
+      p.sums[first + e] = s;
+    }
     __syncthreads();
   }
 }
@@ -112,7 +122,7 @@ template <class T, class U> int copy(const FusedLossCopy& p, void* stream) {
   return device::launch(copy_kernel<T, U>, device::blocks_for(c.rows * device::ceil_div(c.n, kThreads * kSteps * kUnit<T, U>), 1), kThreads, 0, stream, c);
 }
 template <class T> int columns(const FusedLossColumns& p, void* stream) {
-  return device::launch(columns_kernel<T>, device::blocks_for(p.n, 32 * kChunk<T>), 32 * kSlices, 0, stream, p);
+  return device::launch(columns_kernel<T>, device::blocks_for(p.n, kLanes * kChunk<T>), kLanes * kSlices, 0, stream, p);
 }
 template <class T> int scale_rows(const FusedLossScale& p, void* stream) {
   if (p.rows == 0 || p.n == 0) return 0;

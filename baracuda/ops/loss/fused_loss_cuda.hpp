@@ -16,7 +16,7 @@ struct FusedLossCopy {
   LossKept kept;
   bool scatter = false;
 };
-// sums[j] = (sums[j] +) sum of x[.][j], rows in order of eighths. Of rows that are kept the last ones come first: they replace what is there.
+// sums[j] = (sums[j] +) sum of x[.][j], the rows in slices that are joined in order. Of rows that are kept the last ones come first: they replace what is there.
 struct FusedLossColumns { const void* x; int64_t pitch, rows, n; double* sums; bool add; int64_t first; LossKept kept; };
 struct FusedLossScale { void* x; int64_t pitch, rows, n; double scale; const void* dloss; };   // x *= scale * dloss[0]; dloss null: 1
 using FusedLossCopyRun = int (*)(const FusedLossCopy&, void* stream);

@@ -196,7 +196,7 @@ Scratch carve(const D& d, const State& s, DeviceKind device, Carver& c) {
   if (!cpu) w.factor = c.take<double>("1 / denominator", 1 + kLossParts);
   if (!cpu && d.label_smoothing > 0) w.total = c.take<double>("sum per row", d.tokens);
   w.dbias = static_cast<double*>(take("sums of dbias", d.grad_bias, 1, d.classes, DType::f64));
-  w.bias = take("bias", d.bias && d.weight() != t.acc, 1, d.classes, t.acc);
+  w.bias = take("bias", d.bias && d.weight() != t.acc, 1, d.classes + d.classes % 2, t.acc);  // kernels read pairs
   w.logits = c.take_bytes("logits", logits_count(d, s), byte_size(s.logits));
   w.lse = take("lse", s.slice, 1, d.tokens, t.acc);
   w.x = take("rows of x", cpu ? uses_x(d) : s.fused ? !d.grad_x : s.kept || (!d.grad_x && d.grad_w && t.dlogits == d.dtype && !s.slice), s.fused ? d.tokens : s.most_rows, d.hidden, d.dtype);

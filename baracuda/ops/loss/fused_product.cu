@@ -27,18 +27,34 @@ struct OfRows {
   float softcap;
   int n;
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  template <int kN> __device__ __forceinline__ void shape(float (&c)[kN / 8][4], int column) const {
+  // kTogether: pairs of the bias that are on their way at once; 0: one number after the other, where registers allow no more.
+  template <int kN, int kTogether> __device__ __forceinline__ void shape(float (&c)[kN / 8][4], int column) const {
     if (bias) {
       const float* const from = bias + column;
-      const int last = n - 1 - column;
+      if constexpr (kTogether > 0) {
+        const int last = (n - 1) / 2 * 2 - column;  // behind the bias of an odd n lies one more
 #pragma unroll
-      for (int j = 0; j < kN / 8; ++j) {
+        for (int j = 0; j < kN / 8; j += kTogether) {
+          float2 b[kTogether];
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const float b = from[j * 8 + i < last ? j * 8 + i : last];
-          c[j][i] = c[j][i] + b, c[j][2 + i] = c[j][2 + i] + b;
+          for (int k = 0; k < kTogether; ++k) b[k] = *reinterpret_cast<const float2*>(from + ((j + k) * 8 < last ? (j + k) * 8 : last));
+          asm volatile("" ::: "memory");
+#pragma unroll
+          for (int k = 0; k < kTogether; ++k)
+#pragma unroll
+            for (int r = 0; r < 2; ++r) c[j + k][2 * r] = c[j + k][2 * r] + b[k].x, c[j + k][2 * r + 1] = c[j + k][2 * r + 1] + b[k].y;
         }
-        asm volatile("" ::: "memory");  // a few at a time, as registers allow
+      } else {
+        const int last = n - 1 - column;
+#pragma unroll
+        for (int j = 0; j < kN / 8; ++j) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const float b = from[j * 8 + i < last ? j * 8 + i : last];
+            c[j][i] = c[j][i] + b, c[j][2 + i] = c[j][2 + i] + b;
+          }
+          asm volatile("" ::: "memory");
+        }
       }
     }
     if (softcap > 0) {
@@ -71,7 +87,7 @@ struct Logits {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __device__ __forceinline__ Rows rows(int, int) const { return {}; }
   template <int kN> __device__ __forceinline__ void operator()(float (&c)[kN / 8][4], const Rows&, int, int, int column) const {
-    of.shape<kN>(c, column + int(product::anew(threadIdx.x)) % 4 * 2);
+    of.shape<kN, 16>(c, column + int(product::anew(threadIdx.x)) % 4 * 2);
   }
 #endif
 };
@@ -88,7 +104,7 @@ template <bool kShaped> struct Statistics {
   __device__ __forceinline__ Rows rows(int m, int row) const { return targets_of(target, first, m, row); }
   template <int kN> __device__ __forceinline__ void operator()(float (&c)[kN / 8][4], const Rows& rows, int m, int row, int tile) const {
     const int q = int(product::anew(threadIdx.x)) % 4, column = tile + q * 2;
-    if constexpr (kShaped) of.shape<kN>(c, column);
+    if constexpr (kShaped) of.shape<kN, 8>(c, column);
     if (tile + kN > of.n)
 #pragma unroll
       for (int j = 0; j < kN / 8; ++j)
@@ -147,7 +163,7 @@ template <bool kShaped> struct Gradients {
   }
   template <int kN> __device__ __forceinline__ void operator()(float (&c)[kN / 8][4], const Rows& rows, int m, int row, int tile) const {
     const int column = tile + int(product::anew(threadIdx.x)) % 4 * 2;
-    if constexpr (kShaped) of.shape<kN>(c, column);
+    if constexpr (kShaped) of.shape<kN, 0>(c, column);
     const Cap cap(of.softcap);
     float hit[2];
 #pragma unroll
