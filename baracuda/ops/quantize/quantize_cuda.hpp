@@ -93,7 +93,7 @@ struct QuantizePackedCuda {
   int64_t size, blocks;       // elements of a block, blocks of a row
   int64_t value_step, code_step, scale_step, zero_step;
   PackedFormat format;
-  bool high_first, whole;     // whole: eight values and their codes are one access each, and of one block
+  bool whole;                 // whole: eight values and their codes are one access each, and of one block
 };
 struct QuantizePackedCudaKernels { ByDType<int (*)(const QuantizePackedCuda&, void* stream)> quantize, dequantize; };
 extern const QuantizePackedCudaKernels quantize_packed_cuda_kernels;

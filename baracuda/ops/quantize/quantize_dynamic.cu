@@ -1,6 +1,7 @@
 // quantize_dynamic. Rows that fit on chip: a team of threads holds its row, so that it is read once and its codes written once. Else the
 // range first (integer atomics on words that are ordered as the numbers are: their order does not show), then the scales, then the codes by
 // quantize, which reads x again: two readings and one writing. The floor is memory bandwidth.
+#include "baracuda/device/async_lines.cuh"
 #include "baracuda/ops/quantize/quantize_cuda.hpp"
 #include "baracuda/ops/quantize/quantize_rows.cuh"
 
@@ -105,19 +106,104 @@ template <class T, int kChunks, bool kWhole> __global__ void __launch_bounds__(r
     }
   }
 }
-constexpr int kMost = 8;  // chunks of a thread
+// Rows of whole chunks of f16, bf16 or f32 whose range is symmetric, where no code is to be cut and the zero point is even.
+__device__ __forceinline__ float greatest(float v, const Team& team, float* shared) {  // over a team; `shared` holds 16, another one from row to row
+  for (int w = (team.size < 32 ? team.size : 32) / 2; w; w /= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, w));
+  if (team.size <= 32) return v;
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = v;
+  __syncthreads();
+  v = 0;
+  for (int w = 0; w < team.size / 32; ++w) v = fmaxf(v, shared[w]);
+  return v;
+}
+// The row that comes next is on its way to shared memory while one is worked on, each thread copying and reading slots of its own.
+template <class T, int kChunks> __global__ void __launch_bounds__(row_team::kMostTeam) absmax_kernel(const __grid_constant__ QuantizeDynamicRows q) {
+  constexpr int N = kChunk<T>;
+  using Lanes = quantize::Lanes<float, N>;
+  using Unit = quantize::Unit<T, N>;
+  __shared__ float shared[2 * row_team::kMostTeam / 32];
+  extern __shared__ uint4 slots[];
+  const Team team(q.team);
+  const int n = int(q.n), across = team.size * N, begin = team.thread * N;
+  const auto fetch = [&](int64_t row) {
+    if (row < q.rows.units) {
+      int64_t at[4];
+      quantize::row_offsets(q.rows, row, at);
+      const T* const x = static_cast<const T*>(q.x) + at[0];
+#pragma unroll
+      for (int c = 0; c < kChunks; ++c)
+        if (begin + c * across < n) device_lines::copy_line(slots + c * int(blockDim.x) + threadIdx.x, x + begin + c * across);
+    }
+    device_lines::commit_lines();
+  };
+  int turn = 0;
+  const int64_t step = int64_t(gridDim.x) * team.slots;
+  fetch(int64_t(blockIdx.x) * team.slots + team.slot);
+  for (int64_t first = int64_t(blockIdx.x) * team.slots; first < q.rows.units; first += step, turn ^= row_team::kMostTeam / 32) {
+    const int64_t row = first + team.slot;
+    const bool there = row < q.rows.units;  // all threads of a warp go through the shuffles
+    int64_t at[4];
+    quantize::row_offsets(q.rows, there ? row : 0, at);
+    const T* const x = static_cast<const T*>(q.x) + at[0];
+    Unit held[kChunks];
+    device_lines::wait_for_lines<0>();
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      held[c] = {};
+      if (there && begin + c * across < n) held[c] = *reinterpret_cast<const Unit*>(slots + c * int(blockDim.x) + threadIdx.x);
+    }
+    fetch(row + step);
+    bool strange;
+    const float most = greatest(quantize::most_of<T, N>(held, strange), team, shared + turn);
+    if (!there) continue;
+    float s;
+    int32_t zero;
+    quantize::make_scale(true, q.least, q.greatest, q.middle, 0.0f, most, s, zero);
+    if (team.thread == 0) {
+      static_cast<float*>(q.scale)[at[2]] = s;
+      if (q.zero_point) q.zero_point[at[3]] = zero;
+    }
+    uint8_t* const y = static_cast<uint8_t*>(q.y) + at[1];
+    const V<T> scale = V<T>::of(s), z = V<T>::of(float(zero));
+    if (!strange && s > 0x1p-80f && s < 0x1p80f) {
+      const V<T> r = 1 / scale, magic = z + kMagic<V<T>>;
+#pragma unroll
+      for (int c = 0; c < kChunks; ++c) {
+        if (begin + c * across >= n) continue;
+        const Lanes v = Lanes::template of<T>(held[c]);
+        quantize::store_unit<true, N>(y + begin + c * across, quantize::unit_of<uint8_t, N>([&](int j) { return uint32_t(bits(quantize::raised_quotient(v.v[j], scale, r, magic))); }), N);
+      }
+      continue;
+    }
+    const double codes[] = {q.least, q.greatest};
+    const quantize::Scaled<V<T>> k(codes, scale, z);
+#pragma unroll 1
+    for (int i = begin; i < n; i += across) {
+      Lanes v = Lanes::template of<T>(quantize::load_unit<true, N>(x + i, N));
+      v.without_nan();
+      quantize::store_unit<true, N>(y + i, quantize::unit_of<uint8_t, N>([&](int j) { return k.code(v.v[j]); }), N);
+    }
+  }
+}
+constexpr int kMost = 8, kHeldThreads = 1024;  // chunks of a thread; threads of a multiprocessor that fetch ahead
 template <class T> int rows(const QuantizeDynamicRows& rows, void* stream) {
   QuantizeDynamicRows q = rows;
   const int64_t chunks = device::ceil_div(q.n, kChunk<T>);
-  const auto with = [&](auto kernel, int each) {
-    q.team = int(row_team::team_for(chunks, each));
+  const auto with = [&]<int kChunks>(std::integral_constant<int, kChunks>) {
+    q.team = int(row_team::team_for(chunks, kChunks));
     const int block = q.team <= 32 ? row_team::kLeastBlock : q.team;
-    return device::launch(kernel, device::blocks_for(q.rows.units, block / q.team), unsigned(block), 0, stream, q);
+    const int64_t blocks = device::blocks_for(q.rows.units, block / q.team);
+    if constexpr (sizeof(T) < 8 && kChunks < kMost)
+      if (q.whole && q.symmetric && q.middle - q.least >= q.greatest - q.middle && int64_t(q.middle) % 2 == 0) {
+        const int64_t most = 132 * int64_t(kHeldThreads / block);
+        return row_team::launch_clusters(absmax_kernel<T, kChunks>, 1, blocks < most ? blocks : most, block, size_t(kChunks) * size_t(block) * 16, stream, q);
+      }
+    return device::launch(q.whole ? dynamic_kernel<T, kChunks, true> : dynamic_kernel<T, kChunks, false>, unsigned(blocks), unsigned(block), 0, stream, q);
   };
-  if (chunks < 8) return with(q.whole ? dynamic_kernel<T, 1, true> : dynamic_kernel<T, 1, false>, 1);
-  if (chunks < 16) return with(q.whole ? dynamic_kernel<T, 2, true> : dynamic_kernel<T, 2, false>, 2);
-  if (chunks <= 4 * row_team::kMostTeam) return with(q.whole ? dynamic_kernel<T, 4, true> : dynamic_kernel<T, 4, false>, 4);
-  return with(q.whole ? dynamic_kernel<T, kMost, true> : dynamic_kernel<T, kMost, false>, kMost);
+  if (chunks < 8) return with(std::integral_constant<int, 1>{});
+  if (chunks < 16) return with(std::integral_constant<int, 2>{});
+  if (chunks <= 4 * row_team::kMostTeam) return with(std::integral_constant<int, 4>{});
+  return with(std::integral_constant<int, kMost>{});
 }
 
 // --- ranges of anything. A word of 0 is no number; of two numbers the greater has the greater word.
@@ -210,6 +296,54 @@ template <class T, int N> __global__ void __launch_bounds__(kThreads) ranges_ker
     }
   }
 }
+// Symmetric ranges of columns: a warp goes down rows with 32 units of them, the warps of a block meet, and blocks by one atomic a column.
+constexpr int kWarps = kThreads / 32, kRowsEach = 8, kColumnBlocks = 8;  // rows of a thread at once; blocks of a multiprocessor, in turn
+template <class T> __global__ void __launch_bounds__(kThreads) column_ranges_kernel(const __grid_constant__ QuantizeRanges q) {
+  constexpr int N = kChunk<T>, kColumns = 32 * N;
+  using Unit = quantize::Unit<T, N>;
+  __shared__ Unit shared[kWarps][32];
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int64_t begin = int64_t(blockIdx.x) * kColumns, column = begin + lane * N, columns = q.walk.extent[1] * N, rows = q.walk.extent[0], pitch = q.walk.stride[0][0];
+  const int64_t part = (rows + gridDim.y - 1) / gridDim.y, from = blockIdx.y * part, to = from + part < rows ? from + part : rows;
+  const T* const x = static_cast<const T*>(q.x);
+  Unit most{};
+  const auto widen = [&](uint32_t& a, uint32_t b) {
+    if constexpr (sizeof(T) == 2) a = __vmaxu2(a, b & 0x7fff7fffu);
+    else a = max(a, b & 0x7fffffffu);
+  };
+  if (column < columns)
+    for (int64_t row = from + warp; row < to; row += kWarps * kRowsEach) {
+      Unit u[kRowsEach];
+#pragma unroll
+      for (int r = 0; r < kRowsEach; ++r) {
+        u[r] = {};
+        if (row + r * kWarps < to) u[r] = quantize::load_unit<true, N>(x + (row + r * kWarps) * pitch + column, N);
+      }
+#pragma unroll
+      for (int r = 0; r < kRowsEach; ++r)
+#pragma unroll
+        for (int w = 0; w < 4; ++w) widen(most.word[w], u[r].word[w]);
+    }
+  shared[warp][lane] = most;
+  __syncthreads();
+  const int own = int(threadIdx.x);
+  if (own >= kColumns || begin + own >= columns) return;
+  float v = 0;
+  bool strange = false;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
+    const float a = value(reinterpret_cast<const T*>(shared[w])[own]).v;
+    strange |= !(a < float(kInf)), v = fmaxf(v, a);
+  }
+  if (strange) {
+    v = 0;
+    for (int64_t row = from; row < to; ++row) {
+      const float a = fabsf(value(x[row * pitch + begin + own]).v);
+      v = a < float(kInf) ? fmaxf(v, a) : v;
+    }
+  }
+  put(q.ranges, begin + own, Range<float>{0, v});
+}
 template <class C> __global__ void __launch_bounds__(kThreads) scales_kernel(const __grid_constant__ QuantizeRanges q) {
   using W = Word<C>;
   const typename W::U* words = static_cast<const typename W::U*>(q.ranges);
@@ -228,7 +362,14 @@ template <class T> int ranges(const QuantizeRanges& q, void* stream) {
   using C = Acc<T>;
   constexpr int N = kChunk<T>;
   if (const cudaError_t e = cudaMemsetAsync(q.ranges, 0, size_t(2 * q.scales) * sizeof(C), static_cast<cudaStream_t>(stream))) return int(e);
-  if (q.walk.units) {
+  bool columns = false;
+  if constexpr (sizeof(T) < 8) columns = q.symmetric && q.walk.units && q.walk.lanes == N && q.walk.rank == 2 && q.walk.stride[0][1] == N && q.walk.stride[1][0] == 0 && q.walk.stride[1][1] == N;
+  if (columns) {
+    if constexpr (sizeof(T) < 8) {
+      const int64_t tiles = device::ceil_div(q.walk.extent[1], 32), least = device::ceil_div(q.walk.extent[0], kWarps * kRowsEach), parts = device::ceil_div(132 * kColumnBlocks, tiles);
+      if (const int e = device::launch(column_ranges_kernel<T>, dim3(unsigned(tiles), unsigned(parts < least ? parts : least)), kThreads, 0, stream, q)) return e;
+    }
+  } else if (q.walk.units) {
     const int64_t threads = q.walk.units < kMostThreads ? q.walk.units : kMostThreads;
     if (const int e = device::launch(q.walk.lanes > 1 ? ranges_kernel<T, N> : ranges_kernel<T, 1>, device::blocks_for(threads, kThreads), kThreads, 0, stream, q)) return e;
   }

@@ -45,6 +45,11 @@ template <class V> struct Divider {
     return where(abs(q) < V(0x1p20), refined(a, q), q);
   }
 };
+// a / s, about a r, rounded to a code and on top of `magic`: of f32, one remainder rounds to the code of the quotient for every s: all ties were tried.
+template <class V> BARACUDA_HD V raised_quotient(V a, V s, V r, V magic) {
+  const V q = a * r;
+  return fma(fma(-q, s, a), r, q) + magic;
+}
 // Between lo and hi; NaN is lo.
 template <class V> BARACUDA_HD V bounded(V v, V lo, V hi) {
 #if defined(__CUDA_ARCH__)
@@ -62,9 +67,9 @@ template <class V> struct Stepper {
   }
   // With the magic number on top: the integer stands in the last bits. NaN is anything.
   BARACUDA_HD V raised(V x) const {
-    const V a = bounded(x * by.up, lo, hi), q = a * by.r;
-    if constexpr (V::kF32) return fma(fma(-q, by.s, a), by.r, q) + kMagic<V>;  // one remainder rounds to the code of x / s for every s: all ties were tried
-    else return by.refined(a, q) + kMagic<V>;
+    const V a = bounded(x * by.up, lo, hi);
+    if constexpr (V::kF32) return raised_quotient(a, by.s, by.r, V(kMagic<V>));
+    else return by.refined(a, a * by.r) + kMagic<V>;
   }
   // NaN is 0.
   BARACUDA_HD V operator()(V x) const { return raised(where(x == x, x, V(0))) - kMagic<V>; }

@@ -15,10 +15,10 @@ using namespace quantize_packed;
 
 struct FormatFacts {
   int64_t block;
-  bool fixed, high_first;
+  bool fixed;
   DType scale;
 };
-constexpr FormatFacts kFormats[] = {{64, false, true, DType::f32}, {32, true, false, DType::u8}, {16, true, false, DType::f8_e4m3fn}, {128, false, false, DType::f32}};
+constexpr FormatFacts kFormats[] = {{64, false, DType::f32}, {32, true, DType::u8}, {16, true, DType::f8_e4m3fn}, {128, false, DType::f32}};
 const FormatFacts& facts(const QuantizePackedDescriptor& d) { return kFormats[int(d.format)]; }
 
 // --- scales
@@ -124,7 +124,7 @@ PrecisionGuarantee dequantize_guarantee(const QuantizePackedDescriptor&) { retur
 
 int64_t QuantizePackedDescriptor::block() const { return block_size ? block_size : facts(*this).block; }
 DType QuantizePackedDescriptor::scale_dtype() const { return facts(*this).scale; }
-bool QuantizePackedDescriptor::high_first() const { return facts(*this).high_first; }
+bool QuantizePackedDescriptor::high_first() const { return baracuda::high_first(format); }
 Shape QuantizePackedDescriptor::codes_shape() const {
   Shape s = shape;
   s[s.rank - 1] /= 2;

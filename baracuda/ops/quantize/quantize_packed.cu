@@ -1,7 +1,9 @@
-// Four-bit codes. A thread has eight elements, four bytes of codes; dequantize looks its values up in shared memory, where 16 words lie in 16
-// banks; quantize joins the magnitudes of a block by shuffles, so that it reads its block once, and finds codes by products with 1 / scale; near a cut
-// between two codes it divides. Values and codes are moved once: the floor is memory bandwidth. f64, blocks that are no 8 2^k
-// elements long, and strides divide, an element at a time.
+// Four-bit codes. dequantize: a thread has eight elements, four bytes of codes, and looks their values up in shared memory, where 16 words lie in 16
+// banks. quantize: a thread has four such units of a block, joins its magnitudes by shuffles, so that it reads its block once, and finds codes by products
+// with 1 / scale; where only a quotient tells, it divides. Values and codes are moved once: the floor is memory bandwidth. f64, blocks that are no
+// 8 2^k elements long, and strides divide, an element at a time.
+#include <algorithm>
+#include <array>
 #include "baracuda/device/half.cuh"
 #include "baracuda/device/map.cuh"
 #include "baracuda/device/teams.cuh"
@@ -86,7 +88,7 @@ template <class T, PackedFormat format, bool kWhole> __global__ void __launch_bo
     for (int e = 0; e < kEach; ++e) {
       const I u = first + (I(e) << q.teams.log);
       if (u >= units) break;
-      if (p.high_first) codes[e] = (codes[e] >> 4 & 0x0f0f0f0fu) | (codes[e] & 0x0f0f0f0fu) << 4;
+      if constexpr (high_first(format)) codes[e] = (codes[e] >> 4 & 0x0f0f0f0fu) | (codes[e] & 0x0f0f0f0fu) << 4;
       float v[N];
       values_of<format>(codes[e], table, z[e], v);
       const auto y = quantize::unit_of<T, N>([&](int j) { return Pack<Acc<T>, 1>::of(Acc<T>(v[j] * s[e] * global)); });
@@ -124,67 +126,112 @@ template <PackedFormat format, class M> __device__ __forceinline__ double keep_s
   else if constexpr (format == PackedFormat::nvfp4) return kept(e4m3_scale(most, global));
   else return kept(float_scale(format, most));
 }
-struct Quantize { QuantizePackedCuda p; Teams teams; uint32_t cell[32]; };
-// The code of x by v, about x / s; false where only the quotient tells: within 2^-12 of a cut.
+constexpr int kCellWords = 256;  // in shared memory: any byte is one's place
+struct Quantize { QuantizePackedCuda p; Teams teams; uint32_t cell[kPlacedCells]; };
+// The code of an e2m1 by v, about x / s; false where only the quotient tells: within 2^-12 of a cut.
 template <PackedFormat format> __device__ __forceinline__ bool code_by(float v, const uint32_t* cell, uint32_t& code) {
-  constexpr float near = 0x1p-12f;
-  if constexpr (format == PackedFormat::int4) {
-    constexpr float magic = 0x1.8p23f;
-    const float raised = fminf(fmaxf(v, -8), 7) + magic, apart = v - (raised - magic);
-    code = (__float_as_uint(raised) + kIntZero) & 15;
-    return !(fabsf(fabsf(apart) - 0.5f) < near);
-  } else {
-    const float a = format == PackedFormat::nf4 ? v : fabsf(v);
-    const float place = fminf(fmaxf((a - kFirst<format>) * kCells<format>, 0), 31);
-    const uint32_t word = cell[__float_as_uint(__fadd_rz(place, 8388608.0f)) & 31];
-    const float apart = a - __uint_as_float(word);
-    code = (word & 15) + (apart > 0 ? 1 : 0) + (format == PackedFormat::nf4 ? 0 : __float_as_uint(v) >> 31 << 3);
-    return !(fabsf(apart) < near);
-  }
+  const float a = fabsf(v), place = fminf(fmaxf((a - kFirst) * kCells, 0), 31);
+  const uint32_t word = cell[__float_as_uint(__fadd_rz(place, 8388608.0f)) & 31];
+  const float apart = a - __uint_as_float(word);
+  code = (word & 15) + (apart > 0 ? 1 : 0) + (__float_as_uint(v) >> 31 << 3);
+  return !(fabsf(apart) < 0x1p-12f);
 }
-// A thread has units of blocks of elements; `team` threads, a part of a warp, have a block at a time.
-template <class T, PackedFormat format> __global__ void __launch_bounds__(kThreads) quantize_kernel(const __grid_constant__ Quantize q) {
+template <class T, PackedFormat format> inline constexpr bool kRounds = format == PackedFormat::int4 && sizeof(T) == 2;
+template <class T, PackedFormat format> inline constexpr bool kPlaces = format == PackedFormat::nf4 || (format == PackedFormat::int4 && sizeof(T) == 4);
+template <class T, PackedFormat format> inline constexpr bool kDoubts = kSlack<T, format> > 0;
+// Codes of a unit by products with r, about 1 / s. What is not finite has any code.
+template <class T, PackedFormat format> struct Encoder {
   using Lanes = quantize::Lanes<float, kUnit>;
-  __shared__ uint32_t cell[32];
+  float r;
+  __device__ __forceinline__ Encoder(float s, float most) : r(1 / s) {
+    if constexpr (kRounds<T, format>) r = rounding_factor(r, s, most);
+    if constexpr (format == PackedFormat::nf4) r *= kPlacedEach;
+    r = most > 0 ? r : 0;
+  }
+  static __device__ __forceinline__ constexpr int shift(int j) { return 4 * (high_first(format) ? j ^ 1 : j); }
+  // false: only a quotient tells one of them.
+  __device__ __forceinline__ bool operator()(const Lanes& x, const uint32_t* cell, double s, uint32_t& codes) const {
+    codes = 0;
+    if constexpr (kRounds<T, format>) {
+#pragma unroll
+      for (int j = 0; j < kUnit; ++j) codes += __float_as_uint(__fmaf_rn(x.v[j].v, r, 48.0f) + (kRoundWord - 40)) << shift(j);
+      codes -= __builtin_bit_cast(uint32_t, kRoundWord) * 0x11111111u;
+      return true;
+    } else if constexpr (kPlaces<T, format>) {
+      uint32_t z[kUnit], least = 0xffffffffu;
+#pragma unroll
+      for (int j = 0; j < kUnit; ++j) {
+        z[j] = __float_as_uint(__fmaf_rn(x.v[j].v, r, kPlacedFrom<T, format>));
+        if constexpr (format == PackedFormat::nf4) z[j] += cell[__byte_perm(z[j], 0, 0x4442)];
+      }
+#pragma unroll
+      for (int j = 0; j < kUnit / 2; ++j) {
+        codes += __byte_perm(z[j], z[j + 4], 0x7632) << shift(j);
+        if constexpr (kDoubts<T, format>) least = __vminu2(least, __byte_perm(z[j], z[j + 4], 0x5410));
+      }
+      if constexpr (format == PackedFormat::int4) codes -= (kPlacedWord >> 16) * 0x10001u * 0x1111u;
+      return !kDoubts<T, format> || ((least & 0xffff) > 2 * kSlack<T, format> && least >> 16 > 2 * kSlack<T, format>);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kUnit; ++j) {
+        uint32_t code;
+        if (!code_by<format>(x.v[j].v * r, cell, code)) code = uint32_t(code_of(format, double(x.v[j].v), s));
+        codes |= code << shift(j);
+      }
+      return true;
+    }
+  }
+};
+// A thread has P units of a block, a team's size apart; the team is a part of a warp.
+template <class T, PackedFormat format, int P> __global__ void __launch_bounds__(kThreads) quantize_kernel(const __grid_constant__ Quantize q) {
+  using Encode = Encoder<T, format>;
+  __shared__ uint32_t cell[kCellWords];
   const QuantizePackedCuda& p = q.p;
-  if (threadIdx.x < 32) cell[threadIdx.x] = q.cell[threadIdx.x];
-  __syncthreads();
+  if constexpr (format != PackedFormat::int4) {
+    cell[threadIdx.x] = threadIdx.x < kPlacedCells ? q.cell[threadIdx.x] : 0;
+    __syncthreads();
+  }
   const double global = p.global_scale ? double(*p.global_scale) : 1;
-  const int team = int(p.size / kUnit), log = 31 - __clz(team), slots = kThreads >> q.teams.log;
+  const int log = __ffs(int(p.size / (kUnit * P))) - 1, slots = kThreads >> q.teams.log;
   const int64_t lane = threadIdx.x & ((1u << q.teams.log) - 1);
   for (int64_t first = int64_t(blockIdx.x) * slots; first < q.teams.rows; first += int64_t(gridDim.x) * slots) {  // whole warps go through the shuffles
     const int64_t row = first + (threadIdx.x >> q.teams.log);
     int64_t at[4];
     quantize::row_offsets(p.rows, row < q.teams.rows ? row : 0, at);
     for (int64_t begin = int64_t(blockIdx.y) << q.teams.log; begin < q.teams.units; begin += int64_t(gridDim.y) << q.teams.log) {
-      const int64_t u = begin + lane;
-      const bool there = row < q.teams.rows && u < q.teams.units;
-      quantize::Unit<T, kUnit> e{};
-      if (there) e = quantize::load_unit<true, kUnit>(static_cast<const T*>(p.values) + at[0] + u * kUnit, kUnit);
-      Lanes x = Lanes::template of<T>(e);
-      float most = 0;
+      const int64_t slot = begin + lane, block = slot >> log;
+      const int of_team = int(slot) & ((1 << log) - 1);
+      const bool there = row < q.teams.rows && slot < q.teams.units;
+      const int64_t unit = (block * P << log) + of_team;
+      const T* const x = static_cast<const T*>(p.values) + at[0] + unit * kUnit;
+      quantize::Unit<T, kUnit> e[P];
 #pragma unroll
-      for (int j = 0; j < kUnit; ++j) most = fmaxf(most, fabsf(x.v[j].v));
-      if (most == float(kInf)) {
-        most = 0;
-#pragma unroll
-        for (int j = 0; j < kUnit; ++j) most = fabsf(x.v[j].v) < float(kInf) ? fmaxf(most, fabsf(x.v[j].v)) : most;
+      for (int k = 0; k < P; ++k) {
+        e[k] = {};
+        if (there) e[k] = quantize::load_unit<true, kUnit>(x + (k << log) * kUnit, kUnit);
       }
-      for (int w = 1; w < team; w *= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, w));
+      bool strange;
+      float most = quantize::most_of<T, kUnit>(e, strange);
+      for (int w = 1; w < 1 << log; w *= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, w));
       if (!there) continue;
-      const double s = keep_scale<format>(p, most, global, at[2] + (u >> log) * p.scale_step, (u & (team - 1)) == 0);
-      x.without_nan();
-      const float of_scale = float(s), r = 1 / of_scale;
-      const bool plain = of_scale > 0x1p-100f && of_scale < 0x1p100f;  // r is one, too
-      uint32_t codes = 0;
+      const double s = keep_scale<format>(p, most, global, at[2] + block * p.scale_step, of_team == 0);
+      const Encode encode(float(s), most);
+      const bool plain = !strange && (most == 0 || (s > 0x1p-100 && s < 0x1p100));  // 1 / s is one, too
+      uint32_t* const to = reinterpret_cast<uint32_t*>(const_cast<uint8_t*>(p.codes) + at[1] + unit * (kUnit / 2));
+      unsigned doubts = plain ? 0 : (1u << P) - 1;
 #pragma unroll
-      for (int j = 0; j < kUnit; ++j) {
-        uint32_t code;
-        if (!(code_by<format>(x.v[j].v * r, cell, code) && plain)) code = uint32_t(code_of(format, double(x.v[j].v), s));
-        codes |= code << (4 * j);
+      for (int k = 0; k < P; ++k) {
+        uint32_t codes;
+        if (!encode(quantize::Lanes<float, kUnit>::template of<T>(e[k]), cell, s, codes)) doubts |= 1u << k;
+        to[k << log] = codes;
       }
-      if (p.high_first) codes = (codes >> 4 & 0x0f0f0f0fu) | (codes & 0x0f0f0f0fu) << 4;
-      *reinterpret_cast<uint32_t*>(const_cast<uint8_t*>(p.codes) + at[1] + u * (kUnit / 2)) = codes;
+      for (; doubts; doubts &= doubts - 1) {
+        const int k = (__ffs(int(doubts)) - 1) << log;
+        uint32_t codes = 0;
+#pragma unroll 1
+        for (int j = 0; j < kUnit; ++j) codes |= uint32_t(code_of(format, to_double(x[k * kUnit + j]), s)) << Encode::shift(j);
+        to[k] = codes;
+      }
     }
   }
 }
@@ -205,18 +252,30 @@ template <class T, PackedFormat format> __global__ void __launch_bounds__(kThrea
 #pragma unroll 1
     for (int64_t j = 0; j < p.size / 2; ++j) {
       const int a = code_of(format, to_double(x[2 * j * p.value_step]), s), b = code_of(format, to_double(x[(2 * j + 1) * p.value_step]), s);
-      codes[j * p.code_step] = uint8_t(p.high_first ? a << 4 | b : b << 4 | a);
+      codes[j * p.code_step] = uint8_t(high_first(format) ? a << 4 | b : b << 4 | a);
     }
   }
 }
+template <class T, PackedFormat format, int P> int quantize_units(const QuantizePackedCuda& p, int64_t team, void* stream) {
+  static const auto cells = [] {
+    std::array<uint32_t, kPlacedCells> c{};
+    for (int i = 0; i < kPlacedCells; ++i) {
+      if constexpr (format == PackedFormat::nf4) c[size_t(i)] = placed_cell(i) + kSlack<T, format>;
+      else if constexpr (format != PackedFormat::int4) c[size_t(i)] = cell_of<format>(i);
+    }
+    return c;
+  }();
+  Quantize q{p, Teams::of(p.rows.units, p.blocks * team, 1), {}};
+  std::copy(cells.begin(), cells.end(), q.cell);
+  return device::launch(quantize_kernel<T, format, P>, q.teams.grid(1), kThreads, 0, stream, q);
+}
 template <class T, PackedFormat format> int quantize_format(const QuantizePackedCuda& p, void* stream) {
-  const int64_t team = p.size / kUnit;
   if constexpr (sizeof(T) < 8)
-    if (p.whole && team <= 32 && (team & (team - 1)) == 0) {
-      Quantize q{p, Teams::of(p.rows.units, p.blocks * team, 1), {}};
-      if constexpr (format != PackedFormat::int4)
-        for (int i = 0; i < 32; ++i) q.cell[i] = cell_of<format>(i);
-      return device::launch(quantize_kernel<T, format>, q.teams.grid(kEach), kThreads, 0, stream, q);
+    if (const int64_t units = p.size / kUnit; p.whole && (units & (units - 1)) == 0) {
+      constexpr int kParts = format == PackedFormat::nvfp4 ? 2 : 4;
+      if (units >= kParts && units <= 32 * kParts) return quantize_units<T, format, kParts>(p, units / kParts, stream);
+      if constexpr (format == PackedFormat::nf4 || format == PackedFormat::int4)
+        if (units < kParts) return quantize_units<T, format, 1>(p, units, stream);
     }
   return device::launch(quantize_blocks_kernel<T, format>, device::blocks_for(p.rows.units * p.blocks, kThreads), kThreads, 0, stream, p);
 }

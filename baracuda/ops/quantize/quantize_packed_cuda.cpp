@@ -30,7 +30,7 @@ QuantizePackedCuda problem(const QuantizePackedDescriptor& d, const TensorView& 
   p.rows = device::walk<4>(outer, rows, -1, 1);
   p.values = values.data, p.codes = static_cast<const uint8_t*>(codes.data), p.scale = scale.data;
   p.global_scale = global.absent() ? nullptr : global.as<float>(), p.zero_point = zero.absent() ? nullptr : zero.as<int32_t>();
-  p.format = d.format, p.high_first = d.high_first();
+  p.format = d.format;
   return p;
 }
 Status run_quantize(const Launch<QuantizePacked>& l) {

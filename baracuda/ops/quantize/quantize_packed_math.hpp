@@ -1,6 +1,7 @@
 #pragma once
 // The formulas of four-bit codes, for one element; host and device. The formats are quantize_packed.hpp's.
 #include <cstdint>
+#include <type_traits>
 #include "baracuda/math/half.hpp"
 #include "baracuda/math/vmath.hpp"
 #include "baracuda/ops/quantize/quantize_format.hpp"
@@ -61,16 +62,38 @@ BARACUDA_HD int code_of(PackedFormat format, double v) {
   if (format == PackedFormat::int4) return int(((clamp(D(v), -8, 7) + kMagic<D>) - kMagic<D>).v) + kIntZero;
   return e2m1_code(v);
 }
-// Where a code lies, for a first guess: cells of 1 / kCells of v, or |v|, from kFirst on, none of which has more than one cut: 32 words, each the cut in
+// Where the code of an e2m1 lies, for a first guess: cells of 1 / kCells of |v| from kFirst on, none of which has more than one cut: words, each the cut in
 // f32, in place of whose last four bits stands the code below it. No cut is within 2^-10 of another cell.
-template <PackedFormat format> inline constexpr float kCells = format == PackedFormat::nf4 ? 16 : 4;
-template <PackedFormat format> inline constexpr float kFirst = format == PackedFormat::nf4 ? -1 : -0.125f;
+inline constexpr float kCells = 4, kFirst = -0.125f;
 template <PackedFormat format> uint32_t cell_of(int i) {
-  const double low = i / double(kCells<format>) + kFirst<format>, high = (i + 1) / double(kCells<format>) + kFirst<format>;
+  const double low = i / double(kCells) + kFirst, high = (i + 1) / double(kCells) + kFirst;
   int below = 0;
   while (below < kCuts<format> && cut_of<format>(below).at < low) ++below;
   const float cut = below < kCuts<format> && cut_of<format>(below).at < high ? float(cut_of<format>(below).at) : float(kInf);  // or NaN, with a code
   return (__builtin_bit_cast(uint32_t, cut) & ~15u) | uint32_t(below);
+}
+// Codes with a scale in f32, of |v| <= 1 (nf4) and <= 7 (int4), by fixed point: kPlacedFrom + v times kPlacedEach (int4: 1) as an f32 is kPlacedWord
+// and so many 2^-16. int4: its high half is the code. nf4: its third byte is a cell, none of which has more than one cut; with the cell's word added the
+// high half is the code. The low half is less than 2 kSlack + 1 where the quotient may be on the other side of a cut. bf16 has no such quotient
+// (each pair of significands was tried).
+inline constexpr int kPlacedCells = 33;
+inline constexpr float kPlacedEach = 16;
+inline constexpr uint32_t kPlacedWord = 0x43000000u;  // 128
+template <class T, PackedFormat format> inline constexpr uint32_t kSlack = format == PackedFormat::nf4 && std::is_same_v<T, bf16> ? 0 : 1;
+template <class T, PackedFormat format> inline constexpr float kPlacedFrom = format == PackedFormat::nf4 ? 144.40625f : 136.5f + float(kSlack<T, format>) / 65536;
+inline uint32_t placed_cell(int i) {
+  const double low = i + 128 - double(kPlacedFrom<float, PackedFormat::nf4>);
+  int below = 0;
+  while (below < 15 && cut_of<PackedFormat::nf4>(below).at * kPlacedEach < low) ++below;
+  const double in = below < 15 ? cut_of<PackedFormat::nf4>(below).at * kPlacedEach - low : 1;
+  return (uint32_t(below - i) << 16) + (in < 1 ? 65536 - uint32_t(in * 65536 + 0.5) : 0) - kPlacedWord;
+}
+// int4 of a half x: x / s, s = most / 7 rounded, is a cut of 7 x / most or 2^-16 and more away from it. It is one where x is most / 2, and what s has
+// lost or gained tells the side; or s is exact, and x times 1 / s rounded to 2^-18 is the tie, which goes to even. (Each pair of significands was tried.)
+inline constexpr float kRoundWord = 12582912;  // 1.5 2^23
+BARACUDA_HD float rounding_factor(float r, float s, float most) {
+  const float lost = __builtin_fmaf(-7, s, most);
+  return __builtin_fmaf(r, lost > 0 ? 0x1p-19f : lost < 0 ? -0x1p-19f : 0.0f, r);
 }
 BARACUDA_HD int code_of(PackedFormat format, double x, double s) {
   const double zero = __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, x) & uint64_t(1) << 63);

@@ -135,6 +135,46 @@ TEST(QuantizePacked, TiesAndBlocks) {
   EXPECT_OK(run_plan<QuantizePacked>({DType::f32, {0, 64}}, {empty, none, scales}));
   EXPECT_OK(run_plan<DequantizePacked>({DType::f32, {3, 0}}, {no_codes, no_scales, nothing}));
 }
+// Halves have few significands: each as the largest of a block (of f16 some), with all numbers below it.
+TEST(QuantizePacked, EveryQuotientOfHalves) {
+  for (DType t : {DType::bf16, DType::f16})
+    for (PackedFormat f : {PackedFormat::nf4, PackedFormat::int4}) {
+      const int ones = t == DType::bf16 ? 128 : 1024, step = t == DType::bf16 ? 1 : 31, size = f == PackedFormat::nf4 ? 64 : 128;
+      Values v;
+      for (int most = ones; most < 2 * ones; most += step) {
+        for (int binade = 0; binade < 7; ++binade)
+          for (int k = ones; k < 2 * ones; ++k)
+            for (int sign : {1, -1}) {
+              if (v.size() % size_t(size) == 0) v.push_back(most);
+              if (binade > 0 || k <= most) v.push_back(sign * std::ldexp(k, -binade));
+            }
+        while (v.size() % size_t(size)) v.push_back(0);
+      }
+      const QuantizePackedDescriptor d{t, {int64_t(v.size())}, f};
+      const Tensor x(t, d.shape, v);
+      Tensor y(DType::u8, d.codes_shape()), scale(DType::f32, d.scale_shape());
+      ASSERT_OK(run_plan<QuantizePacked>(d, {x, y, scale}));
+      for (int64_t i = 0; i < x.numel(); ++i) ASSERT_EQ(code_at(d, y, i), nearest(f, x.at(i) / scale.at(i / size))) << describe(d) << " " << x.at(i) << " over " << scale.at(i / size);
+    }
+}
+// Blocks of any power of two, of numbers of any size, zeros alone, and near the cuts.
+TEST(QuantizePacked, BlocksOfEverySize) {
+  for (DType t : {DType::f16, DType::bf16, DType::f32})
+    for (PackedFormat f : {PackedFormat::nf4, PackedFormat::int4})
+      for (int64_t size : {8, 16, 32, 64, 256, 1024, 2048}) {
+        const QuantizePackedDescriptor d{t, {3, 3 * size}, f, size};
+        for (double scale : {1.0, 1e-7, 1e-40}) {
+          Tensor x = Tensor::normal(t, d.shape, 1, 0, scale);
+          for (int64_t i = 0; i < size; ++i) x.set(size + i, i % 3 ? -0.0 : 0.0), x.set(2 * size + i, std::fabs(x.at(2 * size)) * double(i % 29 - 14) / 14);
+          Tensor y(DType::u8, d.codes_shape()), s(DType::f32, d.scale_shape());
+          ASSERT_OK(run_plan<QuantizePacked>(d, {x, y, s}));
+          for (int64_t i = 0; i < x.numel(); ++i) {
+            const double by = s.at(i / size), q = by > 0 ? x.at(i) / by : std::copysign(0.0, x.at(i));
+            ASSERT_EQ(code_at(d, y, i), nearest(f, q)) << describe(d) << " " << x.at(i) << " over " << by;
+          }
+        }
+      }
+}
 TEST(QuantizePacked, ContractAndRefusals) {
   for (PackedFormat f : {PackedFormat::nf4, PackedFormat::mxfp4}) {
     const QuantizePackedDescriptor d{DType::bf16, {300, 256}, f};

@@ -90,6 +90,36 @@ template <class C, int N> struct Lanes {
     for (int j = 0; j < N; ++j) v[j] = where(v[j] == v[j], v[j], Pack<C, 1>(0));
   }
 };
+// The largest finite magnitude of units U of N elements; whether something in them is not finite.
+template <class T, int N, class U, int P> __device__ __forceinline__ float most_of(const U (&e)[P], bool& strange) {
+  float most;
+  if constexpr (sizeof(T) == 2) {  // magnitudes are ordered as their bits are
+    uint32_t bits = 0;
+#pragma unroll
+    for (int k = 0; k < P; ++k)
+#pragma unroll
+      for (uint32_t word : e[k].word) bits = __vmaxu2(bits, word & 0x7fff7fffu);
+    bits = max(bits & 0xffff, bits >> 16);
+    most = widened(T{uint16_t(bits)});
+  } else {
+    most = 0;
+#pragma unroll
+    for (int k = 0; k < P; ++k)
+#pragma unroll
+      for (uint32_t word : e[k].word) asm("max.NaN.f32 %0, %0, %1;" : "+f"(most) : "f"(fabsf(__uint_as_float(word))));
+  }
+  strange = !(most < float(kInf));
+  if (strange) {
+    most = 0;
+#pragma unroll
+    for (int k = 0; k < P; ++k) {
+      const auto x = Lanes<float, N>::template of<T>(e[k]);
+#pragma unroll
+      for (int j = 0; j < N; ++j) most = fabsf(x.v[j].v) < float(kInf) ? fmaxf(most, fabsf(x.v[j].v)) : most;
+    }
+  }
+  return most;
+}
 // Where row i of each operand begins.
 template <int K> __device__ __forceinline__ void row_offsets(const device::Walk<K>& w, int64_t i, int64_t (&at)[K]) {
   if (w.rank > 1) {

@@ -379,6 +379,46 @@ TEST(QuantizeDynamic, EveryWay) {
   check_dynamic({.shape = {6, 50}, .range = QuantizeRange::minmax, .qmin = -8, .qmax = 7});
   check_dynamic({.shape = {6, 50}, .qmin = -127});
 }
+// Rows that lie on chip whole, and columns of them, beside elements that are not finite.
+TEST(QuantizeDynamic, RowsAndColumnsOfAnyLength) {
+  for (DType t : {DType::f16, DType::bf16, DType::f32}) {
+    for (int64_t n : {8, 40, 128, 1000, 2056, 8192, 33000})
+      for (DType q : {DType::i8, DType::u8}) {
+        const QuantizeDynamicDescriptor d{t, {7, n}, q};
+        check_dynamic(d);
+        Tensor x = Tensor::normal(t, d.shape, 1);
+        for (int64_t i = 0; i < n; ++i) x.set(2 * n + i, i % 2 ? NAN : -kInfinity), x.set(3 * n + i, 0);
+        x.set(0, kInfinity), x.set(n + n / 2, NAN), x.set(6 * n - 1, -kInfinity), x.set(7 * n - 1, NAN);
+        Tensor y(q, d.shape), again(q, d.shape), scale(DType::f32, {7}), zero(DType::i32, {7});
+        ASSERT_OK(run_plan<QuantizeDynamic>(d, {x, y, scale, zero}));
+        ASSERT_OK(run_plan<Quantize>({t, d.shape, q, QuantizeBy::token}, {x, scale, zero, again}));
+        EXPECT_TRUE(y.same_bits(again)) << describe(d);
+        EXPECT_EQ(scale.at(2), 1);
+        EXPECT_EQ(scale.at(3), 1);
+        for (int64_t row : {0, 1, 5, 6}) {
+          double most = 0;
+          for (int64_t i = row * n; i < (row + 1) * n; ++i)
+            if (std::isfinite(x.at(i))) most = std::max(most, std::fabs(x.at(i)));
+          EXPECT_EQ(scale.at(row), double(float(most / 127))) << describe(d) << " row " << row;
+        }
+      }
+    check_dynamic({t, {37, 1280}, DType::i8, QuantizeBy::group, -1, 128});
+    for (const Shape& shape : {Shape{3, 520}, Shape{70, 264}, Shape{700, 1032}}) {
+      const QuantizeDynamicDescriptor d{t, shape, DType::i8, QuantizeBy::channel, 1};
+      check_dynamic(d);
+      Tensor x = Tensor::normal(t, shape, 1);
+      x.set(0, kInfinity), x.set(shape[1] + 9, NAN), x.set(x.numel() - 1, -kInfinity);
+      Tensor y(DType::i8, shape), scale(DType::f32, {shape[1]});
+      ASSERT_OK(run_plan<QuantizeDynamic>(d, {x, y, scale}));
+      for (int64_t c : {int64_t(0), int64_t(1), int64_t(9), shape[1] - 1}) {
+        double most = 0;
+        for (int64_t r = 0; r < shape[0]; ++r)
+          if (const double v = std::fabs(x.at(r * shape[1] + c)); std::isfinite(v)) most = std::max(most, v);
+        EXPECT_EQ(scale.at(c), double(float(most / 127))) << describe(d) << " column " << c;
+      }
+    }
+  }
+}
 TEST(QuantizeDynamic, RangesOfUnusualData) {
   // No finite element; infinities beside finite ones; NaN beside finite ones; below the normal range; one sign only.
   const double inf = kInfinity;
