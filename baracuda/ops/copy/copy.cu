@@ -66,6 +66,52 @@ template <int N, class T> __global__ void __launch_bounds__(kTileBlock) transpos
     __syncthreads();
   }
 }
+// Of elements of 2 bytes: tiles of 128 x 128. A thread reads 4 neighbours of two columns and makes words of the two columns' elements of a row; word w of
+// row r stands at w ^ (r / 4 % 32), so that neither side meets a bank twice.
+constexpr int kHalvesTile = 128, kHalvesLeast = 2 * 132;  // so many tiles, or smaller ones
+__global__ void __launch_bounds__(kTileBlock, 3) transpose_halves_kernel(const __grid_constant__ Transpose<uint16_t> t) {
+  constexpr int S = kHalvesTile, kWords = S / 2, kWarps = kTileBlock / 32, kAhead = 8;  // pairs of columns at once
+  __shared__ uint2 tile[S][kWords / 2];  // [row][words]
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  for (int64_t i = blockIdx.x; i < t.tiles; i += gridDim.x) {
+    const int64_t rest = i / t.tiles_c, c0 = (i - rest * t.tiles_c) * S, o = rest / t.tiles_r, r0 = (rest - o * t.tiles_r) * S;
+    int64_t at[2];
+    t.outer.offsets(o, at);
+    const uint16_t* const x = t.x + at[0] + r0 + c0 * t.x_pitch + 4 * lane;
+    uint16_t* const y = t.y + at[1] + r0 * t.y_pitch + c0 + 4 * lane;
+    const int rows = int(t.rows - r0 < S ? t.rows - r0 : S), columns = int(t.columns - c0 < S ? t.columns - c0 : S);
+    if (4 * lane < rows) {
+      uint32_t* const words = reinterpret_cast<uint32_t*>(tile[4 * lane]);
+#pragma unroll 1
+      for (int first = warp; first < kWords; first += kAhead * kWarps) {
+        uint2 a[kAhead], b[kAhead];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) {
+          const int c = 2 * (first + k * kWarps);
+          if (c < columns) a[k] = *reinterpret_cast<const uint2*>(x + c * t.x_pitch), b[k] = *reinterpret_cast<const uint2*>(x + (c + 1) * t.x_pitch);
+        }
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) {
+          uint32_t* const to = words + ((first + k * kWarps) ^ lane);
+          to[0] = __byte_perm(a[k].x, b[k].x, 0x5410), to[kWords] = __byte_perm(a[k].x, b[k].x, 0x7632);
+          to[2 * kWords] = __byte_perm(a[k].y, b[k].y, 0x5410), to[3 * kWords] = __byte_perm(a[k].y, b[k].y, 0x7632);
+        }
+      }
+    }
+    __syncthreads();
+    if (4 * lane < columns) {
+#pragma unroll 4
+      for (int k = 0; k < S / kWarps; ++k) {
+        const int r = warp * (S / kWarps) + k, turn = r / 4;
+        if (r < rows) {
+          const uint2 e = tile[r][lane ^ turn / 2];
+          *reinterpret_cast<uint2*>(y + r * t.y_pitch) = turn % 2 ? make_uint2(e.y, e.x) : e;
+        }
+      }
+    }
+    __syncthreads();
+  }
+}
 // Walks are in elements, y's last axis dense and x dense along another one; false where they are not.
 template <class T> bool transposed(const device::Walk<2>& w, const void* x, void* y, void* stream, int& error) {
   const int last = w.rank - 1;
@@ -74,19 +120,31 @@ template <class T> bool transposed(const device::Walk<2>& w, const void* x, void
     if (w.stride[0][a] == 1) along = a;
   if (along < 0 || w.stride[1][last] != 1 || w.stride[0][last] == 1 || w.extent[along] < 8 || w.extent[last] < 8) return false;
   Transpose<T> t{static_cast<const T*>(x), static_cast<T*>(y), w.extent[along], w.extent[last], w.stride[0][last], w.stride[1][along]};
-  t.tiles_r = device::ceil_div(t.rows, kTile<T>), t.tiles_c = device::ceil_div(t.columns, kTile<T>);
   Shape outer;
   device::Operand side[2] = {{x, int(sizeof(T)), {}}, {y, int(sizeof(T)), {}}};
-  constexpr int N = sizeof(T) < 4 ? 4 / int(sizeof(T)) : 1;
-  bool words = N > 1 && t.rows % N == 0 && t.columns % N == 0 && t.x_pitch % N == 0 && t.y_pitch % N == 0 && uintptr_t(x) % 4 == 0 && uintptr_t(y) % 4 == 0;
   for (int a = 0; a < last; ++a) {
     if (a == along) continue;
     outer.push_back(w.extent[a]);
-    for (int k = 0; k < 2; ++k) side[k].strides.push_back(w.stride[k][a]), words = words && w.stride[k][a] % N == 0;
+    for (int k = 0; k < 2; ++k) side[k].strides.push_back(w.stride[k][a]);
   }
   t.outer = device::walk<2>(outer, side, -1, 1);
-  t.tiles = t.tiles_r * t.tiles_c * t.outer.units;
-  error = device::launch(words ? transpose_kernel<N, T> : transpose_kernel<1, T>, device::blocks_for(t.tiles, 1), kTileBlock, 0, stream, t);
+  const auto fits = [&](int n) {  // n elements are one access on either side
+    bool ok = t.rows % n == 0 && t.columns % n == 0 && t.x_pitch % n == 0 && t.y_pitch % n == 0 && (uintptr_t(x) | uintptr_t(y)) % (n * sizeof(T)) == 0;
+    for (int a = 0; a < outer.rank; ++a) ok = ok && side[0].strides[a] % n == 0 && side[1].strides[a] % n == 0;
+    return ok;
+  };
+  const auto tiles_of = [&](int size) {
+    t.tiles_r = device::ceil_div(t.rows, size), t.tiles_c = device::ceil_div(t.columns, size);
+    return t.tiles = t.tiles_r * t.tiles_c * t.outer.units;
+  };
+  if constexpr (sizeof(T) == 2)
+    if (tiles_of(kHalvesTile) >= kHalvesLeast && fits(4)) {
+      error = device::launch(transpose_halves_kernel, device::blocks_for(t.tiles, 1), kTileBlock, 0, stream, t);
+      return true;
+    }
+  tiles_of(kTile<T>);
+  constexpr int N = sizeof(T) < 4 ? 4 / int(sizeof(T)) : 1;
+  error = device::launch(N > 1 && fits(N) ? transpose_kernel<N, T> : transpose_kernel<1, T>, device::blocks_for(t.tiles, 1), kTileBlock, 0, stream, t);
   return true;
 }
 

@@ -245,6 +245,21 @@ TEST(Copy, AxisOrders) {
       EXPECT_TRUE(back == x) << name(t) << " back " << o[0] << o[1] << o[2];
     }
 }
+TEST(Copy, HalvesByTiles) {
+  for (const Shape& shape : {Shape{8, 12}, Shape{128, 128}, Shape{132, 260}, Shape{3, 124, 516}, Shape{2, 400, 64}, Shape{66, 130}, Shape{132, 65}, Shape{2052, 2180}}) {
+    const int64_t rows = shape[shape.rank - 2], columns = shape.last();
+    std::vector<uint16_t> x(size_t(shape.numel())), y(x.size() + 8, 0xeeee);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = uint16_t(i * 2654435761u >> 13);
+    Strides strides = shape.contiguous();
+    strides[shape.rank - 2] = 1, strides[shape.rank - 1] = rows;
+    ASSERT_OK(run_plan<Copy>({DType::bf16, shape}, {TensorView{x.data(), DType::bf16, {}, shape, strides}, TensorView::dense(y.data(), DType::bf16, shape)}));
+    for (int64_t i = 0; i < shape.numel(); ++i) {
+      const int64_t b = i / (rows * columns), r = i / columns % rows, c = i % columns;
+      ASSERT_EQ(y[size_t(i)], x[size_t(b * rows * columns + c * rows + r)]) << to_string(shape) << " " << i;
+    }
+    EXPECT_EQ(y[x.size()], 0xeeee);
+  }
+}
 TEST(Copy, EmptyInAnyOrder) {
   for (const Shape& shape : {Shape{0, 9}, Shape{9, 0}, Shape{2, 0, 3}}) {
     Tensor x(DType::f32, shape, Layout::transposed), y(DType::f32, shape);
