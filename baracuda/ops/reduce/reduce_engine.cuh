@@ -368,13 +368,13 @@ template <int kStep, class S, class F> __device__ __forceinline__ S fold_rows(co
   if constexpr (kStep == kColumnRows) return *from;
   else return join(fold_rows<2 * kStep>(from, pitch, join), fold_rows<2 * kStep>(from + kStep * pitch, pitch, join));
 }
-// Of V columns of a thread, the fold over the 64 threads that have them: in thread c < 8 V for column c of the block.
-template <int V, class S, class F> __device__ __forceinline__ S fold_columns(S (&lane)[V], F join, S* shared) {
-  constexpr int kAll = kColumnLines * V;
+// Of V columns of a thread, kLines such side by side, the fold over the threads that have them: in thread c < kLines V for column c of the block.
+template <int V, int kLines = kColumnLines, class S, class F> __device__ __forceinline__ S fold_columns(S (&lane)[V], F join, S* shared) {
+  constexpr int kAll = kLines * V;
   const int l = int(threadIdx.x) % 32, w = int(threadIdx.x) / 32;
-  int first = l % kColumnLines * V, count = V;
+  int first = l % kLines * V, count = V;
 #pragma unroll
-  for (int step = 16, half = V / 2; step >= kColumnLines; step /= 2, half /= 2)
+  for (int step = 16, half = V / 2; step >= kLines; step /= 2, half /= 2)
     if (half) {
       const bool upper = l & step;
 #pragma unroll

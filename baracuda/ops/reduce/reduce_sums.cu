@@ -1,5 +1,5 @@
 // Sums, moments and products of floats; what all loops share.
-#include "baracuda/ops/reduce/reduce_lanes.cuh"
+#include "baracuda/ops/reduce/reduce_wide.cuh"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
@@ -7,7 +7,7 @@ namespace {
 
 constexpr ReduceCudaTable make() {
   ReduceCudaTable t;
-  t.of[int(ReduceLoop::sum)] = t.of[int(ReduceLoop::magnitudes)] = kind_loops<Sum, ReduceLoop::sum>();
+  t.of[int(ReduceLoop::sum)] = t.of[int(ReduceLoop::magnitudes)] = sum_loops<Sum, ReduceLoop::sum>();
   t.of[int(ReduceLoop::numbers)] = kind_loops<Numbers, ReduceLoop::numbers>();
   t.of[int(ReduceLoop::squares)] = kind_loops<Squares, ReduceLoop::squares>();
   t.of[int(ReduceLoop::moments)] = kind_loops<Moments, ReduceLoop::moments>();

@@ -267,7 +267,7 @@ TEST(Reduce, SameBitsOnCpuAndCuda) {
   if (!on_cuda()) GTEST_SKIP() << "needs a CUDA device";
   for (ReduceKind kind : kSmooth)
     for (DType t : kFloats)
-      for (const auto& [shape, axis] : {std::pair<Shape, int64_t>{{7, 60}, 1}, {{5, 1000}, 1}, {{3, 9001}, 1}, {{1, 300000}, 1}, {{300, 70}, 0}, {{9000, 40}, 0}}) {
+      for (const auto& [shape, axis] : {std::pair<Shape, int64_t>{{7, 60}, 1}, {{5, 1000}, 1}, {{3, 9001}, 1}, {{1, 300000}, 1}, {{300, 70}, 0}, {{9000, 40}, 0}, {{700, 1040}, 0}, {{4, 90, 264}, 1}}) {
         const ReduceDescriptor d{.kind = kind, .dtype = t, .shape = shape, .axes = {axis}};
         const auto plan = ReducePlan::select(test_stream(), d);
         ASSERT_OK(plan.status());
@@ -281,6 +281,24 @@ TEST(Reduce, SameBitsOnCpuAndCuda) {
         ASSERT_OK(cpu->run(Stream::cpu(), workspace.get(), {x, on_cpu, {}}));
         EXPECT_TRUE(y.same_bits(on_cpu)) << describe(d);
       }
+}
+TEST(Reduce, SumsOfManyColumns) {
+  if (!on_cuda()) GTEST_SKIP() << "needs a CUDA device";
+  const auto check = [](ReduceKind kind, DType t, const Shape& shape) {
+    const ReduceDescriptor d{.kind = kind, .dtype = t, .shape = shape, .axes = {1}};
+    const Tensor x = data(d, 1);
+    Tensor y(t, dy_shape(d)), on_cpu(t, dy_shape(d));
+    ASSERT_OK(run_plan<Reduce>(d, {x, y, {}}));
+    const auto cpu = ReducePlan::select(Stream::cpu(), d);
+    ASSERT_OK(cpu.status());
+    GuardedWorkspace workspace(cpu->workspace_size());
+    ASSERT_OK(cpu->run(Stream::cpu(), workspace.get(), {x, on_cpu, {}}));
+    EXPECT_TRUE(y.same_bits(on_cpu)) << describe(d);
+  };
+  for (DType t : {DType::f16, DType::bf16, DType::f32})
+    for (ReduceKind kind : {ReduceKind::sum, ReduceKind::mean, ReduceKind::norm1})
+      for (const Shape& shape : {Shape{270, 9, 264}, Shape{300, 130, 24}}) check(kind, t, shape);
+  check(ReduceKind::sum, DType::bf16, {272, 1030, 64});
 }
 TEST(Reduce, ContractAndRepeats) {
   for (ReduceKind kind : kSmooth)
