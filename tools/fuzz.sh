@@ -15,22 +15,27 @@ if [ -z "$build" ]; then
   cmake --preset fuzz >/dev/null
   cmake --build --preset fuzz --target $(printf 'fuzz_%s ' "$@")
 fi
-bad=0
-for name in "$@"; do
-  found=$build/corpus/$name
+# One of them; what it says comes in one piece.
+fuzz() {
+  name=$1 found=$build/corpus/$1 log=$build/corpus/$1.log dictionary=tests/fuzz/$1.dict
   mkdir -p "$found"
-  dictionary=tests/fuzz/$name.dict
   [ -f "$dictionary" ] && dictionary=-dict=$dictionary || dictionary=
-  echo "fuzz_$name: $seconds s"
   # Nothing that a descriptor or a header says may be allocated: the limits are far below what they can say.
   "$build/tests/fuzz/fuzz_$name" -seed="${BARACUDA_FUZZ_SEED:-1}" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=1500 -malloc_limit_mb=256 -max_len=4096 \
-    -print_final_stats=1 -print_funcs=0 -verbosity=0 -artifact_prefix="$found/../" $dictionary "$found" "tests/fuzz/corpus/$name" 2>&1 |
-    grep -vE '^stat::(new_units|slowest)' >"$build/corpus/$name.log" && status=0 || status=$?
-  if grep -qE 'SUMMARY|ERROR: libFuzzer|runtime error' "$build/corpus/$name.log" || ! grep -q number_of_executed_units "$build/corpus/$name.log"; then
-    cat "$build/corpus/$name.log" >&2
-    bad=1
-  else
-    grep -E 'stat::|plans selected' "$build/corpus/$name.log"
+    -print_final_stats=1 -print_funcs=0 -verbosity=0 -artifact_prefix="$found/../" $dictionary "$found" "tests/fuzz/corpus/$name" >"$log" 2>&1 && status=0 || status=$?
+  if [ $status != 0 ] || grep -qE 'SUMMARY|ERROR: libFuzzer|runtime error' "$log" || ! grep -q number_of_executed_units "$log"; then
+    cat "$log" >&2
+    return 1
   fi
+  printf 'fuzz_%s: %s s\n%s\n' "$name" "$seconds" "$(grep -E 'stat::|plans selected' "$log" | grep -vE '^stat::(new_units|slowest)')"
+}
+# As many beside one another as there are processors.
+bad=0 running=
+settle() { for pid in $running; do wait "$pid" || bad=1; done; running=; }
+for name in "$@"; do
+  [ "$(echo $running | wc -w)" -lt "$(nproc)" ] || settle
+  fuzz "$name" &
+  running="$running $!"
 done
+settle
 exit $bad
