@@ -1,4 +1,5 @@
 #include <cstring>
+#include "baracuda/host/row_sum.hpp"
 #include "baracuda/ops/norm/layer_norm_detail.hpp"
 #include "baracuda/ops/norm/standardized_detail.hpp"
 
@@ -35,7 +36,88 @@ Status expect_statistic(std::string_view op, std::string_view arg, const TensorV
 
 void* carve_weight(const LayerNormDescriptor& d, Carver& c) { return c.take_bytes("weight", length(d), byte_size(accumulator(d.dtype))); }
 void* carve_bias(const LayerNormDescriptor& d, Carver& c) { return c.take_bytes("bias", length(d), byte_size(accumulator(d.dtype))); }
-void carve_forward(const LayerNormDescriptor& d, const void*, Carver& c) { carve_weight(d, c), carve_bias(d, c); }
+
+// --- rows in pieces
+bool in_pieces(const LayerNormDescriptor& d, bool backward) { return norm_detail::in_pieces(rows_of(d), length(d), backward); }
+struct Pieces {
+  PieceBuffer weight, other, dweight;  // other: the bias, or its gradient
+  ChunkSums* sums;                     // of every chunk of every row
+  LayerNormKnown* known;
+  int64_t chunks;
+  Pieces(const LayerNormDescriptor& d, Carver& c)
+      : weight("weight of pieces", d.dtype, c), other("bias of pieces", d.dtype, c), dweight("dweight of pieces", d.dtype, c), chunks(sum_chunks(length(d))) {
+    sums = c.take<ChunkSums>("sums of chunks", chunks * rows_of(d)), known = c.take<LayerNormKnown>("sums of rows", rows_of(d));
+  }
+  ChunkSums* of(int64_t row, int64_t first) const { return sums + row * chunks + first / kSumChunk; }
+};
+template <int K> void find_statistics(const LayerNormDescriptor& d, const Pieces& pieces, const TensorView& x, const RowWalk<K>& walk, int x_at, int threads) {
+  const LayerNormKernels& kernels = BARACUDA_ISA_PICK_BF16(layer_norm_kernels);
+  each_piece(length(d), threads, [&](int64_t first, int64_t m, int) {
+    each_row(walk, [&](int64_t row, const int64_t (&o)[K]) { kernels.moments[d.dtype]({at(x, o[x_at] + first), nullptr, nullptr, m, nullptr, pieces.of(row, first)}); });
+  });
+  each_row(walk, [&](int64_t row, const int64_t (&o)[K]) {
+    pieces.known[row].found = kernels.join_moments[d.dtype](at(x, o[x_at]), length(d), d.eps, pieces.of(row, 0));
+  });
+}
+Status run_forward_in_pieces(const Launch<LayerNorm>& l) {
+  const LayerNormDescriptor& d = l.desc;
+  const LayerNorm::Args& a = l.args;
+  const LayerNormKernels& kernels = BARACUDA_ISA_PICK_BF16(layer_norm_kernels);
+  Carver c = l.carver();
+  const Pieces pieces(d, c);
+  const RowWalk<4> walk(outer(d), {&a.x, &a.y, &a.mean, &a.rstd});
+  find_statistics(d, pieces, a.x, walk, 0, l.threads);
+  const bool past = past_caches(a.y, a.x.data);
+  each_piece(length(d), l.threads, [&](int64_t first, int64_t m, int worker) {
+    const void* weight = taken_vector(d.dtype, piece_of(flat(d, a.weight), first, m), 1, pieces.weight.of(worker), m, 1);
+    const void* bias = taken_vector(d.dtype, piece_of(flat(d, a.bias), first, m), -0.0, pieces.other.of(worker), m, 1);
+    each_row(walk, [&](int64_t row, const int64_t (&o)[4]) {
+      kernels.forward[d.dtype]({.x = at(a.x, o[0] + first), .weight = weight, .bias = bias, .y = at(a.y, o[1] + first), .mean = first ? nullptr : at(a.mean, o[2]),
+                                .rstd = first ? nullptr : at(a.rstd, o[3]), .rows = 1, .n = m, .eps = d.eps, .past = past, .known = &pieces.known[row].found});
+    });
+  });
+  return {};
+}
+Status run_backward_in_pieces(const Launch<LayerNormBackward>& l) {
+  const LayerNormDescriptor& d = l.desc;
+  const LayerNormBackward::Args& a = l.args;
+  const LayerNormKernels& kernels = BARACUDA_ISA_PICK_BF16(layer_norm_kernels);
+  const int64_t n = length(d);
+  Carver c = l.carver();
+  const Pieces pieces(d, c);
+  const RowWalk<5> walk(outer(d), {&a.dy, &a.x, &a.mean, &a.rstd, &a.dx});
+  const auto saved = [&](const TensorView& v, int64_t o) { return d.dtype == DType::f64 ? v.as<double>()[o] : double(v.as<float>()[o]); };
+  if (a.rstd.absent()) find_statistics(d, pieces, a.x, walk, 1, l.threads);
+  else each_row(walk, [&](int64_t row, const int64_t (&o)[5]) { pieces.known[row].found = {saved(a.mean, o[2]), 0, saved(a.rstd, o[3])}; });
+  const auto weight_of = [&](int64_t first, int64_t m, int worker) {
+    return taken_vector(d.dtype, piece_of(flat(d, a.weight), first, m), 1, pieces.weight.of(worker), m, 1);
+  };
+  each_piece(n, l.threads, [&](int64_t first, int64_t m, int worker) {
+    const void* weight = weight_of(first, m, worker);
+    each_row(walk, [&](int64_t row, const int64_t (&o)[5]) {
+      kernels.gradient[d.dtype]({at(a.x, o[1] + first), at(a.dy, o[0] + first), weight, m, &pieces.known[row].found, pieces.of(row, first)});
+    });
+  });
+  for (int64_t row = 0; row < walk.rows; ++row) pieces.known[row].sums = kernels.join_gradient(pieces.of(row, 0), pieces.chunks), pieces.known[row].length = n;
+  const bool past = a.dx.data != a.dy.data && past_caches(a.dx, a.x.data);
+  each_piece(n, l.threads, [&](int64_t first, int64_t m, int worker) {
+    const void* weight = weight_of(first, m, worker);
+    void *dweight = pieces.dweight.zeroed(a.dweight, worker), *dbias = pieces.other.zeroed(a.dbias, worker);
+    each_row(walk, [&](int64_t row, const int64_t (&o)[5]) {
+      kernels.backward[d.dtype]({.dy = at(a.dy, o[0] + first), .x = at(a.x, o[1] + first), .weight = weight, .dx = at(a.dx, o[4] + first), .dweight = dweight,
+                                 .dbias = dbias, .rows = 1, .n = m, .eps = d.eps, .past = past, .known = &pieces.known[row]});
+    });
+    pieces.dweight.fold_into(flat(d, a.dweight), d.dtype, first, m, worker);
+    pieces.other.fold_into(flat(d, a.dbias), d.dtype, first, m, worker);
+  });
+  return {};
+}
+
+// --- whole rows
+void carve_forward(const LayerNormDescriptor& d, const void*, Carver& c) {
+  if (in_pieces(d, false)) Pieces(d, c);
+  else carve_weight(d, c), carve_bias(d, c);
+}
 Status run_forward(const Launch<LayerNorm>& l) {
   const LayerNormDescriptor& d = l.desc;
   const LayerNorm::Args& a = l.args;
@@ -44,6 +126,7 @@ Status run_forward(const Launch<LayerNorm>& l) {
     if (n == 0) fill_nan(a.mean), fill_nan(a.rstd);
     return {};
   }
+  if (in_pieces(d, false)) return run_forward_in_pieces(l);
   Carver c = l.carver();
   void *weight = carve_weight(d, c), *bias = carve_bias(d, c);
   prepare_vector(d.dtype, flat(d, a.weight), 1, weight, n, l.threads);
@@ -61,11 +144,15 @@ Partials carve_partials(const LayerNormDescriptor& d, Carver& c) {
   p.dweight = take("dweight partial sums"), p.dbias = take("dbias partial sums");
   return p;
 }
-void carve_backward(const LayerNormDescriptor& d, const void*, Carver& c) { carve_weight(d, c), carve_partials(d, c); }
+void carve_backward(const LayerNormDescriptor& d, const void*, Carver& c) {
+  if (in_pieces(d, true)) Pieces(d, c);
+  else carve_weight(d, c), carve_partials(d, c);
+}
 
 Status run_backward(const Launch<LayerNormBackward>& l) {
   const LayerNormDescriptor& d = l.desc;
   const LayerNormBackward::Args& a = l.args;
+  if (in_pieces(d, true)) return run_backward_in_pieces(l);
   Carver c = l.carver();
   void* weight = carve_weight(d, c);
   const Partials partial = carve_partials(d, c);

@@ -14,7 +14,7 @@ template <class T> void forward(const LayerNormRows& p) {
   using V = Pack<A, N>;
   alignas(64) A buffer[kSumChunk];
   alignas(64) T out[kSumChunk];
-  const bool past = p.past && !p.y_lay, brief = !p.x_lay && p.n <= kShortRow;
+  const bool past = p.past && !p.y_lay, brief = !p.x_lay && p.n <= kShortRow && !p.known;
   const int64_t channels = p.n / p.span, most = brief ? short_rows<T>(p.n) : 1, ahead = p.x_lay ? 0 : rows_ahead<T>(p.n, most);
   int64_t group = p.first % p.groups;
   Statistics found[kShortRows<T>];
@@ -24,7 +24,8 @@ template <class T> void forward(const LayerNormRows& p) {
     Chunks<T> chunks{x, p.x_lay, buffer};
     if (in == made) {
       in = 0, made = p.rows - r < most ? p.rows - r : most;
-      if (brief) short_statistics(x, p.x_pitch, int(made), p.n, p.eps, found);
+      if (p.known) found[0] = *p.known;
+      else if (brief) short_statistics(x, p.x_pitch, int(made), p.n, p.eps, found);
       else found[0] = statistics(p.n, p.eps, chunks);
       for (int64_t i = 0; i < made; ++i) {
         if (p.mean) static_cast<A*>(p.mean)[(r + i) * p.mean_pitch] = A(found[i].shift + found[i].rest);
@@ -74,7 +75,7 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
   const A* w = static_cast<const A*>(p.weight);
   A *dw = static_cast<A*>(p.dweight), *db = static_cast<A*>(p.dbias);
   const int64_t n = p.n;
-  const bool past = p.past, brief = n <= kShortRow;
+  const bool past = p.past, brief = n <= kShortRow && !p.known;
   const int64_t most = brief ? short_rows<T>(n) : 1, ahead = rows_ahead<T>(n, most, 2);
   Statistics found[kShortRows<T>];
   GradientSums sums[kShortRows<T>];
@@ -84,14 +85,16 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
     const T *x = static_cast<const T*>(p.x) + r * p.x_pitch, *dy = static_cast<const T*>(p.dy) + r * p.dy_pitch;
     T* dx = static_cast<T*>(p.dx) + r * p.dx_pitch;
     Chunks<T> x_chunks{x, nullptr, x_buffer}, dy_chunks{dy, nullptr, dy_buffer};
-    if (p.rstd)
+    if (p.known) found[0] = p.known->found;
+    else if (p.rstd)
       for (int64_t i = 0; i < rows; ++i)
         found[i] = {static_cast<const A*>(p.mean)[(r + i) * p.mean_pitch], 0, static_cast<const A*>(p.rstd)[(r + i) * p.rstd_pitch]};
     else if (brief) short_statistics(x, p.x_pitch, rows, n, p.eps, found);
     else found[0] = statistics(n, p.eps, x_chunks);
-    if (brief) short_gradient_sums<true>(x, dy, p.x_pitch, p.dy_pitch, w, rows, n, found, 1, sums);
+    if (p.known) sums[0] = {p.known->sums.a, p.known->sums.b, p.known->sums.c};
+    else if (brief) short_gradient_sums<true>(x, dy, p.x_pitch, p.dy_pitch, w, rows, n, found, 1, sums);
     else sums[0] = gradient_sums<true>(x_chunks, dy_chunks, w, 0, n, found[0].shift, found[0].rstd);
-    for (int i = 0; i < rows; ++i) made[i] = {found[i], gradient_means(sums[i], n, found[i].rstd)};
+    for (int i = 0; i < rows; ++i) made[i] = {found[i], gradient_means(sums[i], p.known ? p.known->length : n, found[i].rstd)};
     const int64_t left = p.rows - r - rows + 1;
     const T *next_x = row_to_fetch(x, p.x_pitch, ahead, left), *next_dy = row_to_fetch(dy, p.dy_pitch, ahead, left);
     each_line<T>(n, [&]<int P>(std::integral_constant<int, P>, int64_t at, int count) __attribute__((always_inline)) {
@@ -123,9 +126,32 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
   if (past) store_past_fence();
 }
 
+template <class T> void moments(const LayerNormChunks& p) {
+  each_chunk(p.n, [&](int64_t first, int m) {
+    Acc<T> shift;
+    const Moments part = chunk_moments<true>(static_cast<const T*>(p.x) + first, m, shift);
+    p.sums[first / kSumChunk] = chunk_sums_of(part, double(shift));
+  });
+}
+template <class T> void gradient(const LayerNormChunks& p) {
+  each_chunk(p.n, [&](int64_t first, int m) {
+    p.sums[first / kSumChunk] = chunk_sums_of(chunk_gradient_sums<true, true>(static_cast<const T*>(p.x) + first, static_cast<const T*>(p.dy) + first,
+                                                                         static_cast<const Acc<T>*>(p.weight) + first, m, p.found->shift, p.found->rstd));
+  });
+}
+template <class T> Statistics join_moments(const void* x, int64_t n, double eps, const ChunkSums* sums) {
+  alignas(64) Acc<T> buffer[kSumChunk];
+  Chunks<T> chunks{static_cast<const T*>(x), nullptr, buffer};
+  return joined_statistics(sums, sum_chunks(n), kSumChunk, n, eps, chunks);
+}
+
 }  // namespace
 extern constexpr LayerNormKernels layer_norm_kernels = {
     by_dtype<void (*)(const LayerNormRows&)>(Floating{}, []<class T>() { return &forward<T>; }),
-    by_dtype<void (*)(const LayerNormBackwardRows&)>(Floating{}, []<class T>() { return &backward<T>; })};
+    by_dtype<void (*)(const LayerNormBackwardRows&)>(Floating{}, []<class T>() { return &backward<T>; }),
+    by_dtype<void (*)(const LayerNormChunks&)>(Floating{}, []<class T>() { return &moments<T>; }),
+    by_dtype<void (*)(const LayerNormChunks&)>(Floating{}, []<class T>() { return &gradient<T>; }),
+    by_dtype<Statistics (*)(const void*, int64_t, double, const ChunkSums*)>(Floating{}, []<class T>() { return &join_moments<T>; }),
+    [](const ChunkSums* sums, int64_t chunks) { return chunk_sums_of(joined_gradient(sums, chunks)); }};
 }  // namespace BARACUDA_ISA
 }  // namespace baracuda

@@ -1,6 +1,7 @@
 #pragma once
 // What the instruction-set units of LayerNorm export. Weights, means and rstd are in the accumulator type A.
 #include "baracuda/ops/norm/norm_cpu.hpp"
+#include "baracuda/ops/norm/norm_math.hpp"
 
 namespace baracuda {
 
@@ -15,6 +16,13 @@ struct LayerNormRows {
   int64_t first = 0;  // the number of the first row
   int64_t span = 1, groups = 1;
   const RowLay *x_lay = nullptr, *y_lay = nullptr;  // how the elements of a row lie; null: dense
+  const Statistics* known = nullptr;                // of the one row of which this is a piece; null: made here, rows are whole
+};
+// A row of `length` elements: its statistics, and the sums that its gradient takes.
+struct LayerNormKnown {
+  Statistics found;
+  ChunkSums sums;
+  int64_t length;
 };
 struct LayerNormBackwardRows {
   const void *dy, *x, *weight, *mean, *rstd;
@@ -22,10 +30,21 @@ struct LayerNormBackwardRows {
   int64_t dy_pitch, x_pitch, mean_pitch, rstd_pitch, dx_pitch, rows, n;
   double eps;
   bool past;
+  const LayerNormKnown* known = nullptr;  // of the one row of which this is a piece; null: made here, rows are whole
+};
+// The sums of every chunk of a piece of a row, for the statistics or, of these and a weight, for the gradient.
+struct LayerNormChunks {
+  const void *x, *dy, *weight;  // dy, weight: null for the statistics
+  int64_t n;
+  const Statistics* found;
+  ChunkSums* sums;
 };
 struct LayerNormKernels {
   ByDType<void (*)(const LayerNormRows&)> forward;
   ByDType<void (*)(const LayerNormBackwardRows&)> backward;
+  ByDType<void (*)(const LayerNormChunks&)> moments, gradient;
+  ByDType<Statistics (*)(const void* x, int64_t n, double eps, const ChunkSums*)> join_moments;
+  ChunkSums (*join_gradient)(const ChunkSums*, int64_t chunks);
 };
 BARACUDA_ISA_TABLE_BF16(LayerNormKernels, layer_norm_kernels)
 

@@ -110,6 +110,42 @@ TEST(LayerNorm, FewRowsOfEveryWidth) {
       check_values({{.dtype = t, .shape = {601, n}}, true, true, n % 8 ? Layout::padded : Layout::dense, 0.3, 2, true});
     }
 }
+// Few rows that threads share: values, and the bits of the same rows in a batch that they do not share.
+TEST(LayerNorm, RowsInPieces) {
+  for (DType t : kDTypesHere) check_values({{.dtype = t, .shape = {1, 70001}}, true, true});
+  check_values({{.dtype = DType::bf16, .shape = {3, 270000}, .weight_dtype = DType::f32}, true, false, Layout::padded});
+  check_values({{.dtype = DType::f32, .shape = {2, 2, 270001}}, false, true, Layout::outer_reversed});
+  check_values({{.dtype = DType::f64, .shape = {2, 3, 50000}, .axes = 2, .weight_dtype = DType::f32}, true, true});
+  const int64_t n = 65600;
+  for (DType t : {DType::bf16, DType::f32}) {
+    const LayerNormDescriptor many{.dtype = t, .shape = {17, n}}, one{.dtype = t, .shape = {1, n}};
+    const Tensor x = Tensor::normal(t, many.shape, 1, 3), dy = Tensor::normal(t, many.shape, 2), weight = Tensor::normal(t, {n}, 4, 1, 1), bias = Tensor::normal(t, {n}, 5);
+    Tensor y(t, many.shape), mean(DType::f32, {17}), rstd(DType::f32, {17}), dx(t, many.shape), y1(t, one.shape), mean1(DType::f32, {1}), rstd1(DType::f32, {1});
+    Tensor dx1(t, one.shape), dweight(t, {n}), dbias(t, {n});
+    const auto row = [&](const Tensor& all) {
+      TensorView v = all;
+      v.shape = one.shape, v.data = all.view().as<char>() + 16 * n * int64_t(byte_size(t));
+      return v;
+    };
+    ASSERT_OK(run_plan<LayerNorm>(many, {x, weight, bias, y, mean, rstd}));
+    ASSERT_OK(run_plan<LayerNormBackward>(many, {dy, x, weight, {}, {}, dx, {}, {}}));
+    const LayerNorm::Args a{row(x), weight, bias, y1, mean1, rstd1};
+    const LayerNormBackward::Args b{row(dy), row(x), weight, {}, {}, dx1, dweight, dbias};
+    ASSERT_OK(run_plan<LayerNorm>(one, a));
+    ASSERT_OK(run_plan<LayerNormBackward>(one, b));
+    EXPECT_TRUE(rstd1.at(0) == rstd.at(16) && mean1.at(0) == mean.at(16));
+    EXPECT_EQ(std::memcmp(y1.view().data, row(y).data, size_t(n) * byte_size(t)), 0);
+    EXPECT_EQ(std::memcmp(dx1.view().data, row(dx).data, size_t(n) * byte_size(t)), 0);
+    check_repeat_bits<LayerNorm>(one, a);
+    check_repeat_bits<LayerNormBackward>(one, b);
+    check_contract<LayerNormBackward>(one, b);
+    Tensor here(t, one.shape), grad(t, one.shape);
+    std::memcpy(here.view().data, row(x).data, size_t(n) * byte_size(t)), std::memcpy(grad.view().data, row(dy).data, size_t(n) * byte_size(t));
+    ASSERT_OK(run_plan<LayerNormBackward>(one, {grad, here, weight, {}, {}, grad, {}, {}}));
+    ASSERT_OK(run_plan<LayerNorm>(one, {here, weight, bias, here, {}, {}}));
+    EXPECT_TRUE(here.same_bits(y1) && grad.same_bits(dx1));
+  }
+}
 TEST(LayerNorm, OneElementIsItsMean) {
   const Tensor x = Tensor::normal(DType::f32, {3, 1}, 1), bias = Tensor::normal(DType::f32, {1}, 2);
   Tensor y(DType::f32, {3, 1});

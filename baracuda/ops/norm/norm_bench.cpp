@@ -12,29 +12,29 @@ using namespace baracuda::testing;
 void forward(benchmark::State& state, DType t, const Shape& shape, bool residual) {
   Buffer x(t, shape), weight(t, {shape[1]}), y(t, shape), rstd(accumulator(t), {shape[0]});
   RmsNorm::Args a{x, weight, {}, y, {}, rstd};
-  if (!residual) return bench_plan<RmsNorm>(state, {.dtype = t, .shape = shape}, a, 2 * x.bytes());
+  if (!residual) return bench_plan<RmsNorm>(state, {.dtype = t, .shape = shape}, a, 2 * x.bytes() + weight.bytes());
   Buffer r(t, shape), h(t, shape);
   a.residual = r, a.residual_out = h;
-  bench_plan<RmsNorm>(state, {.dtype = t, .shape = shape}, a, 4 * x.bytes());
+  bench_plan<RmsNorm>(state, {.dtype = t, .shape = shape}, a, 4 * x.bytes() + weight.bytes());
 }
 void backward(benchmark::State& state, DType t, const Shape& shape, bool residual) {
   Buffer dy(t, shape), x(t, shape), weight(t, {shape[1]}), rstd(accumulator(t), {shape[0]}), dx(t, shape), dweight(t, {shape[1]});
   RmsNormBackward::Args a{dy, x, weight, rstd, {}, dx, dweight};
-  if (!residual) return bench_plan<RmsNormBackward>(state, {.dtype = t, .shape = shape}, a, 3 * x.bytes());
+  if (!residual) return bench_plan<RmsNormBackward>(state, {.dtype = t, .shape = shape}, a, 3 * x.bytes() + 2 * weight.bytes());
   Buffer r(t, shape);
   a.dresidual_out = r;
-  bench_plan<RmsNormBackward>(state, {.dtype = t, .shape = shape}, a, 4 * x.bytes());
+  bench_plan<RmsNormBackward>(state, {.dtype = t, .shape = shape}, a, 4 * x.bytes() + 2 * weight.bytes());
 }
 // LayerNorm, GroupNorm or BatchNorm whose weights have `weights` and statistics `statistics` elements.
 template <class Op> void standardize(benchmark::State& state, const typename Op::Descriptor& d, const Shape& weights, const Shape& statistics) {
   Buffer x(d.dtype, d.shape), weight(d.dtype, weights), bias(d.dtype, weights), y(d.dtype, d.shape), mean(accumulator(d.dtype), statistics),
       rstd(accumulator(d.dtype), statistics);
-  bench_plan<Op>(state, d, {.x = x, .weight = weight, .bias = bias, .y = y, .mean = mean, .rstd = rstd}, 2 * x.bytes());
+  bench_plan<Op>(state, d, {.x = x, .weight = weight, .bias = bias, .y = y, .mean = mean, .rstd = rstd}, 2 * (x.bytes() + weight.bytes()));
 }
 template <class Op> void standardize_backward(benchmark::State& state, const typename Op::Descriptor& d, const Shape& weights, const Shape& statistics) {
   Buffer dy(d.dtype, d.shape), x(d.dtype, d.shape), weight(d.dtype, weights), mean(accumulator(d.dtype), statistics, 0.1),
       rstd(accumulator(d.dtype), statistics), dx(d.dtype, d.shape), dweight(d.dtype, weights), dbias(d.dtype, weights);
-  bench_plan<Op>(state, d, {dy, x, weight, mean, rstd, dx, dweight, dbias}, 3 * x.bytes());
+  bench_plan<Op>(state, d, {dy, x, weight, mean, rstd, dx, dweight, dbias}, 3 * (x.bytes() + weight.bytes()));
 }
 void infer(benchmark::State& state, const BatchNormDescriptor& d) {
   Buffer x(d.dtype, d.shape), weight(d.dtype, {d.shape[1]}), bias(d.dtype, {d.shape[1]}), mean(d.dtype, {d.shape[1]}), var(d.dtype, {d.shape[1]}), y(d.dtype, d.shape);

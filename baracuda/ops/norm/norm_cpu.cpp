@@ -99,8 +99,14 @@ template <class A, class F, int... K> BARACUDA_HD double sum_products(int64_t n,
   s.end_block();
   return s.total();
 }
+// By pieces, which are added in order.
 template <class A, class F> BARACUDA_HD double sum_products(int64_t n, F f) {
-  return sum_products<A>(n, f, std::make_integer_sequence<int, RowSum<A>::kPacks>{});
+  constexpr auto packs = std::make_integer_sequence<int, RowSum<A>::kPacks>{};
+  double sum = 0;
+  for (int64_t first = 0; first < n; first += kRowPiece)
+    sum += sum_products<A>(n - first < kRowPiece ? n - first : kRowPiece,
+                           [&](int64_t i, int count, auto& a, auto& b) __attribute__((always_inline)) { f(first + i, count, a, b); }, packs);
+  return sum;
 }
 // 1 / sqrt(mean(h^2) + eps) from the sum of squares, when that is in range for its type. If not, the row is summed again: f32
 // in f64, f64 times a power of two.
@@ -117,40 +123,50 @@ template <class T> BARACUDA_HD double inverse_rms(double sum, const T* h, int64_
   return scale / __builtin_sqrt(s / double(n) + eps * scale * scale);
 }
 
-template <class T> double sum_of_squares(const T* x, int64_t n) {
-  return sum_products<Acc<T>>(n, [&](int64_t i, int count, auto& a, auto& b) __attribute__((always_inline)) { a = b = get<kLanes<Acc<T>>>(x + i, count); });
+template <bool kNear = false, class T> double sum_of_squares(const T* x, int64_t n) {
+  return sum_products<Acc<T>>(n, [&](int64_t i, int count, auto& a, auto& b) __attribute__((always_inline)) {
+    if constexpr (kNear) fetch_near(x + i);
+    a = b = get<kLanes<Acc<T>>>(x + i, count);
+  });
 }
 // Of g and xhat, not of g and x: xhat is near 1 for any x.
-template <class T, class A> double dot_of_gradient(const T* dy, const A* w, const T* x, A rstd, int64_t n) {
+template <bool kNear = false, class T, class A> double dot_of_gradient(const T* dy, const A* w, const T* x, A rstd, int64_t n) {
   constexpr int N = kLanes<A>;
   const Pack<A, N> scale = double(rstd);
   return sum_products<A>(n, [&](int64_t i, int count, auto& g, auto& xhat) __attribute__((always_inline)) {
+    if constexpr (kNear) fetch_near(dy + i), fetch_near(x + i);
     g = get<N>(dy + i, count) * get<N>(w + i, count);
     xhat = get<N>(x + i, count) * scale;
   });
 }
 
+// h of the second pass, where it is not x: stored where the caller wants it, else in y (which may be x or residual).
+template <class T> T* kept_of(const RmsNormRows& p, int64_t r) {
+  return p.residual_out ? static_cast<T*>(p.residual_out) + r * p.residual_out_pitch : static_cast<T*>(p.y) + r * p.y_pitch;
+}
+template <class T, bool kResidual, bool kNear = false> double squares(const RmsNormRows& p, int64_t r) {
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>;
+  const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
+  if constexpr (!kResidual) return sum_of_squares<kNear>(x, p.n);
+  const T* residual = static_cast<const T*>(p.residual) + r * p.residual_pitch;
+  T* kept = kept_of<T>(p, r);
+  return sum_products<A>(p.n, [&](int64_t i, int count, auto& a, auto& b) __attribute__((always_inline)) {
+    if constexpr (kNear) fetch_near(x + i), fetch_near(residual + i);
+    put<N>(kept + i, get<N>(x + i, count) + get<N>(residual + i, count), count);
+    a = b = get<N>(kept + i, count);
+  });
+}
 template <class T, bool kResidual> void forward_row(const RmsNormRows& p, int64_t r, int64_t ahead) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
   const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
-  const T* residual = kResidual ? static_cast<const T*>(p.residual) + r * p.residual_pitch : nullptr;
   T* y = static_cast<T*>(p.y) + r * p.y_pitch;
   const A* w = static_cast<const A*>(p.weight);
   const int64_t n = p.n;
-
-  // h of the second pass: stored where the caller wants it, else in y (which may be x or residual), else x itself.
-  T* kept = !kResidual ? nullptr : p.residual_out ? static_cast<T*>(p.residual_out) + r * p.residual_out_pitch : y;
-  const T* h = kResidual ? kept : x;
-  double squares;
-  if constexpr (kResidual)
-    squares = sum_products<A>(n, [&](int64_t i, int count, V& a, V& b) __attribute__((always_inline)) {
-      put<N>(kept + i, get<N>(x + i, count) + get<N>(residual + i, count), count);
-      a = b = get<N>(kept + i, count);
-    });
-  else squares = sum_of_squares(x, n);
-  const A rstd = A(inverse_rms<T>(squares, h, n, p.eps));
+  const T* h = kResidual ? kept_of<T>(p, r) : x;
+  const A rstd = A(p.known ? p.known->rstd : inverse_rms<T>(squares<T, kResidual>(p, r), h, n, p.eps));
   if (p.rstd) static_cast<A*>(p.rstd)[r * p.rstd_pitch] = rstd;
   const V scale = V::of(rstd - Raw<A, N>{});
   const bool past = p.past;
@@ -186,12 +202,12 @@ template <class T, bool kCastFirst, bool kResidual> void backward_row(const RmsN
   const A* w = static_cast<const A*>(p.weight);
   const int64_t n = p.n;
 
-  const A rstd = p.rstd ? static_cast<const A*>(p.rstd)[r * p.rstd_pitch] : A(inverse_rms<T>(sum_of_squares(x, n), x, n, p.eps));
+  const A rstd = A(p.known ? p.known->rstd : p.rstd ? static_cast<const A*>(p.rstd)[r * p.rstd_pitch] : A(inverse_rms<T>(sum_of_squares(x, n), x, n, p.eps)));
   const V scale = V::of(rstd - Raw<A, N>{});
-  const double dot = dot_of_gradient(dy, w, x, rstd, n);
+  const double dot = p.known ? p.known->dot : dot_of_gradient(dy, w, x, rstd, n);
   const bool past = p.past;
   const T *next_dy = row_to_fetch(dy, p.dy_pitch, ahead, p.rows - r), *next_x = row_to_fetch(x, p.x_pitch, ahead, p.rows - r);
-  const V minus_mean = V::of(A(-dot / double(n)) - Raw<A, N>{});
+  const V minus_mean = V::of(A(-dot / double(p.known ? p.known->n : n)) - Raw<A, N>{});
   put_row(dx, n, past, [&](int64_t i, int count) __attribute__((always_inline)) {
     __builtin_prefetch(next_dy + i, 0, 2);
     __builtin_prefetch(next_x + i, 0, 2);
@@ -210,10 +226,20 @@ template <class T> void backward(const RmsNormBackwardRows& p) {
   if (p.past) store_past_fence();
 }
 
+template <class T> double dot(const RmsNormBackwardRows& p) {
+  using A = Acc<T>;
+  return dot_of_gradient<true>(static_cast<const T*>(p.dy), static_cast<const A*>(p.weight), static_cast<const T*>(p.x), A(p.known->rstd), p.n);
+}
+
 template <class A, class T> void fold(const NormFold& p) {
-  constexpr int M = kLanes<double>;
+  constexpr int M = kLanes<double>, N = kLanes<A>;
   const A* partial = static_cast<const A*>(p.partial);
   T* out = static_cast<T*>(p.out);
+  if constexpr (std::is_same_v<Acc<T>, A>)
+    if (p.count == 1 && p.out_stride == 1)
+      return put_row(out + p.begin, p.end - p.begin, false, [&](int64_t i, int count) __attribute__((always_inline)) {
+        return get<N>(partial + p.begin + i, count) + Pack<A, N>(0);
+      });
   for (int64_t i = p.begin; i < p.end; i += M) {
     const int count = p.end - i < M ? int(p.end - i) : M;
     Pack<double, M> sum = 0;
@@ -222,11 +248,29 @@ template <class A, class T> void fold(const NormFold& p) {
   }
 }
 
+template <class T, class A> void spread(const NormSpread& p) {
+  constexpr int N = kLanes<A>;
+  const T* weight = static_cast<const T*>(p.weight);
+  A* out = static_cast<A*>(p.out);
+  const double more = p.one_plus ? 1 : -0.0;  // -0 changes nothing
+  if (p.stride != 1)
+    for (int64_t i = 0; i < p.n; ++i) out[i] = A(more) + A(to_double(weight[i * p.stride]));
+  else
+    put_row(out, p.n, false, [&](int64_t i, int count) __attribute__((always_inline)) { return convert<A>(get<N>(weight + i, count)) + Pack<A, N>(more); });
+}
+
 constexpr NormKernels make() {
   return {by_dtype<void (*)(const RmsNormRows&)>(Floating{}, []<class T>() { return &forward<T>; }),
           by_dtype<void (*)(const RmsNormBackwardRows&)>(Floating{}, []<class T>() { return &backward<T>; }),
+          by_dtype<double (*)(const RmsNormRows&)>(Floating{}, []<class T>() { return +[](const RmsNormRows& p) { return p.residual ? squares<T, true, true>(p, 0) : squares<T, false, true>(p, 0); }; }),
+          by_dtype<double (*)(const RmsNormBackwardRows&)>(Floating{}, []<class T>() { return &dot<T>; }),
+          by_dtype<double (*)(double, const void*, int64_t, double)>(Floating{}, []<class T>() {
+            return +[](double sum, const void* h, int64_t n, double eps) { return inverse_rms<T>(sum, static_cast<const T*>(h), n, eps); };
+          }),
           by_dtype<void (*)(const NormFold&)>(Floating{}, []<class T>() { return &fold<float, T>; }),
-          by_dtype<void (*)(const NormFold&)>(Floating{}, []<class T>() { return &fold<double, T>; })};
+          by_dtype<void (*)(const NormFold&)>(Floating{}, []<class T>() { return &fold<double, T>; }),
+          by_dtype<void (*)(const NormSpread&)>(TypeList<f16, bf16, float>{}, []<class T>() { return &spread<T, float>; }),
+          by_dtype<void (*)(const NormSpread&)>(TypeList<float, double>{}, []<class T>() { return &spread<T, double>; })};
 }
 
 }  // namespace

@@ -12,6 +12,16 @@ struct RowLay {
   int64_t extent[kMaxRank], stride[kMaxRank];
 };
 
+// A row that several workers share is done a piece at a time: what is summed first, then what is written. A whole number of chunks.
+constexpr int64_t kRowPiece = 16384;
+// What is summed over a chunk, or over a row.
+struct ChunkSums { double a, b, c; };
+
+// Of a row of n elements of which p.n are written: rstd, and the sum that its gradient takes.
+struct RmsNormKnown {
+  double rstd, dot;
+  int64_t n;
+};
 // A run of rows of n elements, one pitch per tensor; null pointers where an argument is absent. Weights and rstd are in
 // the accumulator type A (float, double for f64).
 struct RmsNormRows {
@@ -23,6 +33,7 @@ struct RmsNormRows {
   double eps;
   bool cast_first;
   bool past;  // write y (dx) past the caches
+  const RmsNormKnown* known = nullptr;  // null: summed here, rows are whole
 };
 struct RmsNormBackwardRows {
   const void *dy, *x, *dresidual_out, *rstd;
@@ -33,6 +44,7 @@ struct RmsNormBackwardRows {
   double eps;
   bool cast_first;
   bool past;  // write y (dx) past the caches
+  const RmsNormKnown* known = nullptr;
 };
 // out[i * out_stride] = sum over k < count, in order and in f64, of partial[k * n + i], for begin <= i < end.
 struct NormFold {
@@ -41,11 +53,24 @@ struct NormFold {
   void* out;
   int64_t out_stride;
 };
+// out[i] = weight[i * stride], or 1 more, for i < n.
+struct NormSpread {
+  const void* weight;
+  int64_t stride, n;
+  bool one_plus;
+  void* out;
+};
 struct NormKernels {
   ByDType<void (*)(const RmsNormRows&)> forward;
   ByDType<void (*)(const RmsNormBackwardRows&)> backward;
+  // Of a piece of one row: the sum of h^2, where h = x + residual is kept as forward keeps it, and that of dy w x rstd.
+  ByDType<double (*)(const RmsNormRows&)> squares;
+  ByDType<double (*)(const RmsNormBackwardRows&)> dot;
+  ByDType<double (*)(double squares, const void* h, int64_t n, double eps)> inverse_rms;
   // By the dtype of out. Partial sums are f64 for f64 norms, whose weights may be f32, and f32 for the others.
   ByDType<void (*)(const NormFold&)> fold_f32, fold_f64;
+  // By the dtype of the weight, to f32 and f64.
+  ByDType<void (*)(const NormSpread&)> spread_f32, spread_f64;
 };
 BARACUDA_ISA_TABLE_BF16(NormKernels, norm_kernels)
 

@@ -3,6 +3,7 @@
 // are summed apart.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include "baracuda/host/past.hpp"
 #include "baracuda/host/row_walk.hpp"
@@ -47,27 +48,23 @@ inline void fill_nan(const TensorView& v) {
   });
 }
 
-// w' in the accumulator type A of `dtype`: w, 1 + w, or 1 where there is none.
-template <class T, class A> void spread_weight(const TensorView& weight, NormWeight mode, A* out, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) {
-    const A w = mode == NormWeight::none ? A(1) : A(to_double(weight.as<T>()[i * weight.strides[0]]));
-    out[i] = mode == NormWeight::one_plus ? 1 + w : w;
-  }
-}
-inline void prepare_weight(DType dtype, const TensorView& weight, NormWeight mode, void* out, int64_t n, int threads) {
-  parallel_for(n, 1 << 14, threads, [&](int64_t begin, int64_t end, int) {
-    visit_dtype(Floating{}, mode == NormWeight::none ? DType::f32 : weight.dtype, 0, [&]<class T>() {
-      if (dtype == DType::f64) spread_weight<T>(weight, mode, static_cast<double*>(out), begin, end);
-      else spread_weight<T>(weight, mode, static_cast<float*>(out), begin, end);
-      return 0;
+// A vector in the accumulator type of `dtype`, as the kernels take it: v, or 1 + v, or `none` where it is absent.
+inline void prepare_vector(DType dtype, const TensorView& v, double none, void* out, int64_t n, int threads, NormWeight mode = NormWeight::plain) {
+  const NormKernels& kernels = BARACUDA_ISA_PICK_BF16(norm_kernels);
+  const int64_t size = int64_t(byte_size(accumulator(dtype)));
+  if (!v.absent()) {
+    const auto spread = (dtype == DType::f64 ? kernels.spread_f64 : kernels.spread_f32)[v.dtype];
+    parallel_for(n, kPiece, threads, [&](int64_t begin, int64_t end, int) {
+      spread({at(v, begin * v.strides[0]), v.strides[0], end - begin, mode == NormWeight::one_plus, static_cast<char*>(out) + begin * size});
     });
-  });
-}
-// A vector as the kernels take it; `none` stands where it is absent.
-inline void prepare_vector(DType dtype, const TensorView& v, double none, void* out, int64_t n, int threads) {
-  if (!v.absent()) prepare_weight(dtype, v, NormWeight::plain, out, n, threads);
-  else if (dtype == DType::f64) std::fill_n(static_cast<double*>(out), n, none);
+  } else if (dtype == DType::f64) std::fill_n(static_cast<double*>(out), n, none);
   else std::fill_n(static_cast<float*>(out), n, float(none));
+}
+// The same, where it lies if that will do, else in `out`.
+inline const void* taken_vector(DType dtype, const TensorView& v, double none, void* out, int64_t n, int threads, NormWeight mode = NormWeight::plain) {
+  if (!v.absent() && mode == NormWeight::plain && v.dtype == accumulator(dtype) && (v.strides[0] == 1 || n == 1)) return v.data;
+  prepare_vector(dtype, v, none, out, n, threads, mode);
+  return out;
 }
 // out, a vector of n, is the sum of `count` rows of partial sums of type `partials`, in order, in f64.
 inline void fold_rows(DType partials, const void* partial, int64_t count, int64_t n, const TensorView& out, int threads) {
@@ -86,6 +83,44 @@ inline int64_t block_count(int64_t rows, int64_t n) {
   const int64_t block = block_rows(rows, n);
   return n > 0 ? (rows + block - 1) / block : 0;
 }
+
+// --- rows so long and so few that threads share each: a piece at a time, also of weights and their gradients, which no buffer of a whole row
+// holds then. One block of rows, so that the bits are those of rows one by one. The second look at a row finds it in the second-level cache only
+// where it is one worker's: that is better where there are several rows for each.
+inline bool in_pieces(int64_t rows, int64_t n, bool backward) { return rows > 0 && rows <= kLeastRows && n > (rows == 1 || backward ? 4 : 16) * kRowPiece; }
+inline TensorView piece_of(const TensorView& vector, int64_t first, int64_t m) {
+  TensorView v = vector;
+  if (!v.absent()) v.shape = {m}, v.data = at(v, first * v.strides[0]);
+  return v;
+}
+template <int K, class F> void each_row(const RowWalk<K>& walk, F f) {
+  for (int64_t row = 0; row < walk.rows; ++row) {
+    int64_t o[K];
+    walk.offsets(row, o);
+    f(row, o);
+  }
+}
+// f(piece's first element, elements, worker).
+template <class F> void each_piece(int64_t n, int threads, F f) {
+  parallel_for((n + kRowPiece - 1) / kRowPiece, 1, threads,
+               [&](int64_t begin, int64_t end, int worker) {
+                 for (int64_t i = begin; i < end; ++i) f(i * kRowPiece, std::min(kRowPiece, n - i * kRowPiece), worker);
+               });
+}
+// A worker's part of a vector in the accumulator type, for a piece.
+struct PieceBuffer {
+  char* begin;
+  int64_t bytes;
+  PieceBuffer(std::string_view what, DType dtype, Carver& c) : bytes(kRowPiece * int64_t(byte_size(accumulator(dtype)))) {
+    begin = static_cast<char*>(c.take_bytes(what, kRowPiece * c.threads(), byte_size(accumulator(dtype))));
+  }
+  char* of(int worker) const { return begin + worker * bytes; }
+  // Zeros, to which rows add; then the gradient of a weight.
+  void* zeroed(const TensorView& wanted, int worker) const { return wanted.absent() ? nullptr : std::memset(of(worker), 0, size_t(bytes)); }
+  void fold_into(const TensorView& out, DType dtype, int64_t first, int64_t m, int worker) const {
+    if (!out.absent()) fold_rows(accumulator(dtype), of(worker), 1, m, piece_of(out, first, m), 1);
+  }
+};
 
 // --- ops whose x is [N, C, any further axes]
 template <class D> int64_t samples_of(const D& d) { return d.shape[0]; }

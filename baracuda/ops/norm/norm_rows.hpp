@@ -68,13 +68,17 @@ template <class F> BARACUDA_HD void each_channel(int64_t first, int m, int64_t s
   }
 }
 // While a row is written another is fetched: writing leaves the memory's way in idle. It comes `ahead` rows later, 0 for none: the next one, of
-// short rows one that is kFetchedAhead bytes of all `streams` away, beyond those that are done `at_once`. Longer rows would push each other out.
-constexpr int64_t kFetched = 65536, kFetchedAhead = 8192;
+// short rows one that is kFetchedAhead bytes of all `streams` away, beyond those that are done `at_once`. Longer rows would push each other out: there,
+// and where sums read pieces of a row (kNear), it is kNearBytes further on in the row.
+constexpr int64_t kFetched = 65536, kFetchedAhead = 8192, kNearBytes = 4096;
+template <class T> BARACUDA_HD void fetch_near(const T* x) { __builtin_prefetch(reinterpret_cast<const char*>(x) + kNearBytes, 0, 2); }
 template <class T> int64_t rows_ahead(int64_t n, int64_t at_once = 1, int64_t streams = 1) {
   const int64_t bytes = n * int64_t(sizeof(T)), rows = bytes > 0 ? kFetchedAhead / (streams * bytes) : 0;
   return bytes > kFetched ? 0 : rows > at_once ? rows : at_once;
 }
-template <class T> BARACUDA_HD const T* row_to_fetch(const T* x, int64_t pitch, int64_t ahead, int64_t left) { return ahead < left ? x + ahead * pitch : x; }
+template <class T> BARACUDA_HD const T* row_to_fetch(const T* x, int64_t pitch, int64_t ahead, int64_t left) {
+  return 0 < ahead && ahead < left ? x + ahead * pitch : x + kNearBytes / int64_t(sizeof(T));
+}
 
 // f(offset in memory, place in the row, elements) for the runs along the innermost axis of `lay` that make up `m` elements from
 // `first` on.
@@ -189,9 +193,12 @@ template <class A, int K, class Step> BARACUDA_HD void chunk_sums(int m, double 
   }
 }
 // Of a chunk; the mean as a distance from its rounded value, `shift`.
-template <class T> Moments chunk_moments(const T* x, int m, Acc<T>& shift) {
+template <bool kNear = false, class T> Moments chunk_moments(const T* x, int m, Acc<T>& shift) {
   using A = Acc<T>;
-  shift = A(double(chunk_sum<A>(0, m, [&](auto acc, int64_t i) __attribute__((always_inline)) { return acc + load<decltype(acc)::kWidth>(x + i); })) / m);
+  shift = A(double(chunk_sum<A>(0, m, [&](auto acc, int64_t i) __attribute__((always_inline)) {
+    if constexpr (kNear) fetch_near(x + i);
+    return acc + load<decltype(acc)::kWidth>(x + i);
+  })) / m);
   const double point = double(shift);
   double sums[2];
   chunk_sums<A>(m, sums, [&](auto& acc, int i) __attribute__((always_inline)) {
@@ -248,10 +255,11 @@ template <class T> Statistics statistics(int64_t n, double eps, Chunks<T>& chunk
   return statistics_of(all, point, n, eps, chunks);
 }
 
-template <bool kWeighted, class T> GradientSums chunk_gradient_sums(const T* x, const T* dy, const Acc<T>* w, int m, double shift, double scale) {
+template <bool kWeighted, bool kNear = false, class T> GradientSums chunk_gradient_sums(const T* x, const T* dy, const Acc<T>* w, int m, double shift, double scale) {
   double sums[3];
   chunk_sums<Acc<T>>(m, sums, [&](auto& acc, int i) __attribute__((always_inline)) {
     using V = std::remove_reference_t<decltype(acc[0])>;
+    if constexpr (kNear) fetch_near(x + i), fetch_near(dy + i);
     const V h = (load<V::kWidth>(x + i) - V(shift)) * V(scale);
     V e = load<V::kWidth>(dy + i);
     if constexpr (kWeighted) e = e * load<V::kWidth>(w + i);
@@ -273,6 +281,21 @@ GradientSums gradient_sums(Chunks<T>& x, Chunks<T>& dy, const Acc<T>* w, int64_t
     const int m = int(left < kSumChunk ? left : kSumChunk);
     return chunk_gradient_sums<kWeighted>(x, first + at, dy, first + at, kWeighted ? w + at : nullptr, m, shift, scale);
   });
+}
+
+// Chunks that workers sum apart, of `chunk` elements each but the last.
+inline ChunkSums chunk_sums_of(const Moments& part, double shift) { return {shift, part.mean, part.squares}; }
+inline ChunkSums chunk_sums_of(const GradientSums& g) { return {g.e, g.eh, g.h}; }
+template <class T> Statistics joined_statistics(const ChunkSums* sums, int64_t chunks, int64_t chunk, int64_t n, double eps, Chunks<T>& x) {
+  const double point = sums[0].a;
+  const Moments all = sum_pairs<Moments>(chunks, [&](int64_t k) {
+    const int64_t left = n - k * chunk;
+    return Moments{double(left < chunk ? left : chunk), sums[k].b + (sums[k].a - point), sums[k].c};
+  });
+  return statistics_of(all, point, n, eps, x);
+}
+inline GradientSums joined_gradient(const ChunkSums* sums, int64_t chunks) {
+  return sum_pairs<GradientSums>(chunks, [&](int64_t k) { return GradientSums{sums[k].a, sums[k].b, sums[k].c}; });
 }
 
 }  // namespace

@@ -134,6 +134,43 @@ TEST(RmsNorm, FewRowsOfEveryWidth) {
       check_values({{.dtype = t, .shape = {601, n}}, n % 2 == 0, n % 8 ? Layout::padded : Layout::dense});
     }
 }
+// Few rows that threads share: values, and the bits of the same rows in a batch that they do not share.
+TEST(RmsNorm, RowsInPieces) {
+  for (DType t : kDTypesHere) check_values({{.dtype = t, .shape = {1, 70001}}, true});
+  check_values({{.dtype = DType::bf16, .shape = {3, 270000}, .weight = NormWeight::one_plus, .weight_dtype = DType::f32}, false, Layout::padded});
+  check_values({{.dtype = DType::f32, .shape = {2, 2, 270001}, .weight = NormWeight::none, .cast = NormCast::before_weight}, true, Layout::outer_reversed});
+  check_values({{.dtype = DType::f64, .shape = {2, 65537}, .weight_dtype = DType::f32}});
+  const int64_t n = 65600;
+  for (DType t : {DType::bf16, DType::f32})
+    for (bool with_residual : {false, true}) {
+      const RmsNormDescriptor many{.dtype = t, .shape = {17, n}}, one{.dtype = t, .shape = {1, n}};
+      const Tensor x = Tensor::normal(t, many.shape, 1), dy = Tensor::normal(t, many.shape, 2), r = Tensor::normal(t, many.shape, 3), weight = Tensor::normal(t, {n}, 4, 1, 1);
+      Tensor y(t, many.shape), rstd(DType::f32, {17}), dx(t, many.shape), y1(t, one.shape), rstd1(DType::f32, {1}), dx1(t, one.shape), dweight(t, {n});
+      const auto row = [&](const Tensor& all) {
+        TensorView v = all;
+        v.shape = one.shape, v.data = all.view().as<char>() + 16 * n * int64_t(byte_size(t));
+        return v;
+      };
+      const auto given = [&](const TensorView& v) { return with_residual ? v : TensorView(); };
+      ASSERT_OK(run_plan<RmsNorm>(many, {x, weight, given(r), y, {}, rstd}));
+      ASSERT_OK(run_plan<RmsNormBackward>(many, {dy, x, weight, {}, given(r), dx, {}}));
+      const RmsNorm::Args a{row(x), weight, given(row(r)), y1, {}, rstd1};
+      const RmsNormBackward::Args b{row(dy), row(x), weight, {}, given(row(r)), dx1, dweight};
+      ASSERT_OK(run_plan<RmsNorm>(one, a));
+      ASSERT_OK(run_plan<RmsNormBackward>(one, b));
+      EXPECT_EQ(rstd1.at(0), rstd.at(16));
+      EXPECT_EQ(std::memcmp(y1.view().data, row(y).data, size_t(n) * byte_size(t)), 0);
+      EXPECT_EQ(std::memcmp(dx1.view().data, row(dx).data, size_t(n) * byte_size(t)), 0);
+      check_repeat_bits<RmsNorm>(one, a);
+      check_repeat_bits<RmsNormBackward>(one, b);
+      check_contract<RmsNormBackward>(one, b);
+      Tensor here(t, one.shape), grad(t, one.shape);
+      std::memcpy(here.view().data, row(x).data, size_t(n) * byte_size(t)), std::memcpy(grad.view().data, row(dy).data, size_t(n) * byte_size(t));
+      ASSERT_OK(run_plan<RmsNormBackward>(one, {grad, here, weight, {}, given(row(r)), grad, {}}));
+      ASSERT_OK(run_plan<RmsNorm>(one, {here, weight, given(row(r)), here, {}, {}}));
+      EXPECT_TRUE(here.same_bits(y1) && grad.same_bits(dx1));
+    }
+}
 TEST(RmsNorm, BroadcastAndReversedInputs) {
   const RmsNormDescriptor d{.shape = {6, 40}};
   const Tensor row = Tensor::normal(DType::f32, {40}, 1), weight = Tensor::normal(DType::f32, {40}, 2, 1, 1, Layout::reversed);
