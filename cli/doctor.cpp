@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <sys/sysinfo.h>
 #include "baracuda/core/registry.hpp"
+#include "baracuda/host/amx.hpp"
 #include "baracuda/host/isa.hpp"
 #include "cli/command.hpp"
 #include "cli/on_device.hpp"
@@ -30,7 +31,7 @@ std::function<int()> doctor_command(CLI::App&) {
     fmt::print("baracuda        {} ({})\n", version(), build_id());
     struct sysinfo info {};
     sysinfo(&info);
-    fmt::print("processor       {} threads, instruction set {}\n", threads(), name(isa()));
+    fmt::print("processor       {} threads, instruction set {}\n", threads(), has_amx() ? "amx" : name(isa()));
     fmt::print("memory          {:.1f} GiB, {:.1f} GiB free\n", double(info.totalram) * info.mem_unit / (1 << 30), double(info.freeram) * info.mem_unit / (1 << 30));
     size_t rows[2] = {0, 0};
     std::string libraries;

@@ -29,6 +29,6 @@ struct GemmFew {
   ByDType<FewKernel> of;  // f16, bf16, f32, f64
 };
 BARACUDA_ISA_TABLE_BF16(GemmFew, gemm_few_table)
-inline const GemmFew& gemm_few() { return BARACUDA_ISA_PICK_BF16(gemm_few_table); }
+const GemmFew& gemm_few();
 
 }  // namespace baracuda

@@ -21,12 +21,15 @@
 // Without packing. An operand that is already of type `packed` with k_group == 1 may be used where it lies:
 //   TileA{p, row, k, mr * row}      any strides; best when k == 1 (rows) or row == 1 (columns)
 //   TileB{p, k, nr}                 unit column stride, row stride k: a plain row-major matrix
-// For k_group == 2, A may be used where it lies if its k stride is 1 and k is even: TileA{p, row, 2, mr * row}.
+// For k_group == 2, A may be used where it lies if its k stride is 1 and k is even: TileA{p, row, 2, mr * row}; and where pairs
+// of k of its rows lie side by side: TileA{p, 2, k, mr * 2}. With `dense_rows` the former is the faster one, and what pack_a makes.
 //
 // Numerics. Each C[i][j] is one chain of fused multiply-adds over ascending k that starts at zero, and with
-// `accumulate` that sum is added to C at the end; so its bits depend on row i, column j and k alone, not on m, n, the
-// position in a panel or the packing. f32 and f64 agree between AVX2 and AVX-512; the portable unit multiplies and adds
+// `accumulate` that sum is added to C at the end (`goes_on`: the chain starts at C); so its bits depend on row i, column j and
+// k alone, not on m, n, the position in a panel or the packing. f32 and f64 agree between AVX2 and AVX-512; the portable unit multiplies and adds
 // separately. The bf16 instruction adds the odd k of a group first, then the even, and takes subnormal operands and sums as zero.
+// AMX, from the first k on, adds the even of 32 k and the odd, then both to the sum; zeros before and behind in such a 32
+// change nothing.
 // Nothing past row m, column n or group k is read or written; NaN and infinities act as in the formula.
 #include "baracuda/core/dtype.hpp"
 #include "baracuda/host/isa.hpp"
@@ -66,6 +69,8 @@ struct TileKernel {
   TileB (*pack_b)(const PackSource&, void* out);
   TileA (*pack_a_acc)(const PackSource&, void* out);
   TileB (*pack_b_acc)(const PackSource&, void* out);
+  bool goes_on = false;
+  bool dense_rows = false;
 
   constexpr int64_t groups(int64_t k) const { return (k + k_group - 1) / k_group; }
   constexpr int64_t a_bytes(int64_t m, int64_t k) const {  // rows are kept 64 bytes apart from a power of two
@@ -81,7 +86,7 @@ struct GemmTiles {
   ByDType<TileKernel> of;  // f16, bf16, f32, f64
 };
 BARACUDA_ISA_TABLE_BF16(GemmTiles, gemm_tiles_table)
-// Follows isa() at each call: baseline code only.
-inline const GemmTiles& gemm_tiles() { return BARACUDA_ISA_PICK_BF16(gemm_tiles_table); }
+// Follows isa() and has_amx() at each call: baseline code only.
+const GemmTiles& gemm_tiles();
 
 }  // namespace baracuda

@@ -7,6 +7,7 @@
 // columns, as they lie.
 #include "baracuda/host/gemm_tile.hpp"
 #include "baracuda/host/gemm_lanes.hpp"
+#include "baracuda/host/word_pairs.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace {
@@ -143,6 +144,14 @@ template <class K, class X> TileB pack_b(const PackSource& s, void* out) {
         const X* x = &at<X>(s, j, g * kG);
         E* to = panel + g * nr * kG;
         if constexpr (kG == 1) convert_run(x, to, nr);
+#if defined(__AVX512BF16__)
+        else if constexpr (std::is_same_v<X, bf16>) {
+          __m512i low, high;
+          interleave_words(_mm512_loadu_si512(x), _mm512_loadu_si512(x + s.k_stride), low, high);
+          _mm512_storeu_si512(to, low);
+          _mm512_storeu_si512(to + nr, high);
+        }
+#endif
         else for (int c = 0; c < nr; ++c) to[2 * c] = convert_to<E>(x[c]), to[2 * c + 1] = convert_to<E>(x[c + s.k_stride]);
       }
     if (cols == nr && columns)

@@ -1,4 +1,5 @@
 #include "baracuda/host/gemm_few.hpp"
+#include "baracuda/host/amx.hpp"
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <cmath>
@@ -13,19 +14,29 @@ namespace {
 
 using testing::read_element, testing::rounded, testing::Source, testing::unit_roundoff, testing::write_element;
 
-struct Isas {
-  std::vector<Isa> list;
-  Isas() {
-    for (Isa i : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16})
-      if (limit_isa(i); isa() == i) list.push_back(i);
-    limit_isa(Isa::avx512bf16);
-  }
+// An instruction set, and whether products of bf16 may use AMX beside it.
+struct Set {
+  Isa isa;
+  bool amx = false;
+  void use() const { limit_isa(isa), limit_amx(amx); }
+  static void use_all() { limit_isa(Isa::avx512bf16), limit_amx(true); }
 };
-const std::vector<Isa>& isas() { static const Isas all; return all.list; }
-const TileKernel& kernel(Isa i, DType t) {
-  limit_isa(i);
+std::string_view name(const Set& s) { return s.amx ? "amx" : name(s.isa); }
+const std::vector<Set>& sets() {
+  static const std::vector<Set> all = [] {
+    std::vector<Set> list;
+    for (Isa i : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16})
+      if (limit_isa(i); isa() == i) list.push_back({i});
+    if (Set::use_all(); has_amx()) list.push_back({Isa::avx512bf16, true});
+    return list;
+  }();
+  return all;
+}
+bool has(Isa i) { return std::ranges::count(sets(), i, &Set::isa) > 0; }
+const TileKernel& kernel(const Set& set, DType t) {
+  set.use();
   const TileKernel& k = gemm_tiles().of[t];
-  limit_isa(Isa::avx512bf16);
+  Set::use_all();
   return k;
 }
 
@@ -89,7 +100,7 @@ std::vector<double> product(const TileKernel& t, Matrix& a, Matrix& b, bool acc_
   }
   return y;
 }
-void check(Isa i, DType t, int64_t m, int64_t n, int64_t k, Matrix::Layout la, Matrix::Layout lb, bool acc_source, bool accumulate) {
+void check(const Set& i, DType t, int64_t m, int64_t n, int64_t k, Matrix::Layout la, Matrix::Layout lb, bool acc_source, bool accumulate) {
   SCOPED_TRACE(text(name(i), " ", name(t), " ", m, "x", n, "x", k, " layouts ", int(la), int(lb), acc_source ? " acc" : "", accumulate ? " +=" : ""));
   const TileKernel& kern = kernel(i, t);
   const DType acc = accumulator(t), source = acc_source ? acc : t;
@@ -110,7 +121,7 @@ void check(Isa i, DType t, int64_t m, int64_t n, int64_t k, Matrix::Layout la, M
 constexpr DType kTypes[] = {DType::f16, DType::bf16, DType::f32, DType::f64};
 
 TEST(GemmTile, ProductsOfEveryEdge) {
-  for (Isa i : isas())
+  for (const Set& i : sets())
     for (DType t : kTypes) {
       const TileKernel& kern = kernel(i, t);
       for (int64_t m : {1, kern.mr - 1, kern.mr, kern.mr + 1, 3 * kern.mr + 2})
@@ -119,15 +130,21 @@ TEST(GemmTile, ProductsOfEveryEdge) {
             check(i, t, m, n, k, Matrix::Layout(m % 4), Matrix::Layout(n % 4), (m + k) % 2, n % 2);
     }
 }
+TEST(GemmTile, LongSums) {  // longer than what is made right at a time
+  for (const Set& i : sets())
+    for (int64_t k : {512, 544, 1111})
+      for (auto [m, n] : {std::pair<int64_t, int64_t>{5, 64}, {40, 20}})
+        for (auto a : {Matrix::k_dense, Matrix::outer_dense}) check(i, DType::bf16, m, n, k, a, Matrix::k_dense, false, true);
+}
 TEST(GemmTile, EveryLayout) {
-  for (Isa i : isas())
+  for (const Set& i : sets())
     for (DType t : kTypes)
       for (auto a : {Matrix::k_dense, Matrix::outer_dense, Matrix::strided, Matrix::reversed})
         for (auto b : {Matrix::k_dense, Matrix::outer_dense, Matrix::strided, Matrix::reversed})
           for (bool acc : {false, true}) check(i, t, 2 * kernel(i, t).mr * 9 + 1, 37, 35, a, b, acc, false);
 }
 TEST(GemmTile, OperandsInPlace) {
-  for (Isa i : isas())
+  for (const Set& i : sets())
     for (DType t : {DType::f32, DType::f64, DType::bf16}) {
       const TileKernel& kern = kernel(i, t);
       if (kern.packed != t) continue;
@@ -143,9 +160,35 @@ TEST(GemmTile, OperandsInPlace) {
       for (int64_t j = 0; j < m * n; ++j) ASSERT_EQ(read_element(acc, &c[size_t(j) * byte_size(acc)]), want[size_t(j)]) << name(i) << " " << name(t);
     }
 }
+// Pairs of k of A's rows side by side: the same bits as rows with dense k. And zeros in front of a sum, in steps of 32, and behind
+// it leave it as it is: attention counts on both.
+TEST(GemmTile, PairsInPlaceAndZerosAround) {
+  for (const Set& i : sets()) {
+    const TileKernel& kern = kernel(i, DType::bf16);
+    if (kern.k_group != 2) continue;
+    const int64_t m = 37, n = 41, k = 74, front = 32, all = 128;
+    Matrix a(DType::bf16, m, k, Matrix::k_dense, 1), b(DType::bf16, n, k, Matrix::k_dense, 2);
+    const std::vector<double> want = product(kern, a, b, false, true, DType::f32);
+    Matrix wide_a(DType::bf16, m, all, Matrix::k_dense, 1), wide_b(DType::bf16, n, all, Matrix::k_dense, 2);
+    std::vector<uint16_t> pairs(size_t(all * m));
+    for (int64_t l = 0; l < all; ++l) {
+      const bool inside = l >= front && l < front + k;
+      for (int64_t r = 0; r < m; ++r) {
+        write_element(DType::bf16, wide_a.at_address(r, l), inside ? a.at(r, l - front) : 0);
+        std::memcpy(&pairs[size_t(l / 2 * 2 * m + r * 2 + l % 2)], wide_a.at_address(r, l), 2);
+      }
+      for (int64_t c = 0; inside && c < n; ++c) std::memcpy(wide_b.at_address(c, l), b.at_address(c, l - front), 2);
+    }
+    EXPECT_EQ(product(kern, wide_a, wide_b, false, true, DType::f32), want) << name(i);
+    Memory packed_b(kern.b_bytes(n, all));
+    std::vector<float> c(size_t(m * n), 0.5f);
+    kern.tile({m, n, all / 2, {pairs.data(), 2, 2 * m, 2 * kern.mr}, kern.pack_b(wide_b.source(), packed_b.get()), c.data(), n, true});
+    for (size_t j = 0; j < c.size(); ++j) ASSERT_EQ(c[j], want[j]) << name(i) << " at " << j;
+  }
+}
 // Row i and column j decide about the bits of c[i][j], nothing else does.
 TEST(GemmTile, BitsDoNotDependOnTheBlockAround) {
-  for (Isa i : isas())
+  for (const Set& i : sets())
     for (DType t : kTypes) {
       const TileKernel& kern = kernel(i, t);
       const DType acc = accumulator(t);
@@ -161,18 +204,18 @@ TEST(GemmTile, BitsDoNotDependOnTheBlockAround) {
 }
 // gemm_few.hpp promises the bits of the tile; B lies in memory of exactly its size, so that a sanitizer sees any read past it.
 TEST(GemmFew, SameBitsAsTheTile) {
-  for (Isa i : isas())
+  for (const Set& i : sets())
     for (DType t : kTypes) {
-      limit_isa(i);
+      i.use();
       const FewKernel& few = gemm_few().of[t];
-      limit_isa(Isa::avx512bf16);
-      if (i == Isa::portable) { EXPECT_EQ(few.rows, 0); continue; }
+      Set::use_all();
+      if (i.isa == Isa::portable) { EXPECT_EQ(few.rows, 0); continue; }
       const TileKernel& kern = kernel(i, t);
       const DType acc = accumulator(t);
       const int64_t size = int64_t(byte_size(t)), wide = int64_t(byte_size(acc));
-      EXPECT_EQ(few.rows, kern.mr);
+      EXPECT_LE(few.rows, kern.mr);
       for (int64_t m = 1; m <= few.rows; ++m)
-        for (auto [n, k] : {std::pair<int64_t, int64_t>{1, 1}, {37, 35}, {64, 64}, {5, 3}, {33, 130}, {1100, 7}})
+        for (auto [n, k] : {std::pair<int64_t, int64_t>{1, 1}, {37, 35}, {64, 64}, {5, 3}, {33, 130}, {1100, 7}, {70, 1100}})
           for (bool k_dense : {true, false})
             for (bool accumulate : {true, false}) {
               SCOPED_TRACE(text(name(i), " ", name(t), " ", m, "x", n, "x", k, k_dense ? " columns" : " rows", accumulate ? " +=" : ""));
@@ -192,14 +235,14 @@ TEST(GemmFew, SameBitsAsTheTile) {
     }
 }
 TEST(GemmTile, SameBitsWithAvx2AndAvx512) {
-  if (std::ranges::count(isas(), Isa::avx2) + std::ranges::count(isas(), Isa::avx512) < 2) GTEST_SKIP() << "needs AVX-512, and the AVX2 loops in the build";
+  if (!has(Isa::avx2) || !has(Isa::avx512)) GTEST_SKIP() << "needs AVX-512, and the AVX2 loops in the build";
   for (DType t : {DType::f16, DType::f32, DType::f64}) {
     Matrix a(t, 37, 51, Matrix::k_dense, 1), b(t, 75, 51, Matrix::outer_dense, 2);
-    EXPECT_EQ(product(kernel(Isa::avx2, t), a, b, false, false, accumulator(t)), product(kernel(Isa::avx512, t), a, b, false, false, accumulator(t)));
+    EXPECT_EQ(product(kernel({Isa::avx2}, t), a, b, false, false, accumulator(t)), product(kernel({Isa::avx512}, t), a, b, false, false, accumulator(t)));
   }
 }
 TEST(GemmTile, SmallIntegersAreExact) {
-  for (Isa i : isas())
+  for (const Set& i : sets())
     for (DType t : kTypes) {
       Matrix a(t, 20, 33, Matrix::strided, 1, true), b(t, 40, 33, Matrix::k_dense, 2, true);
       const std::vector<double> got = product(kernel(i, t), a, b, false, false, accumulator(t));
@@ -212,7 +255,7 @@ TEST(GemmTile, SmallIntegersAreExact) {
     }
 }
 TEST(GemmTile, NanAndInfinityStayInTheirRowAndColumn) {
-  for (Isa i : isas())
+  for (const Set& i : sets())
     for (DType t : kTypes) {
       Matrix a(t, 17, 7, Matrix::k_dense, 1), b(t, 35, 7, Matrix::k_dense, 2);
       write_element(t, a.at_address(3, 6), NAN);

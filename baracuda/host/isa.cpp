@@ -1,4 +1,5 @@
 #include "baracuda/host/isa.hpp"
+#include "baracuda/host/amx.hpp"
 
 #include <atomic>
 #include <cstdlib>
@@ -6,6 +7,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace baracuda {
@@ -31,6 +34,21 @@ Isa detect() {
 #endif
 }
 
+bool detect_amx() {
+#if defined(__x86_64__) && defined(SYS_arch_prctl)
+  constexpr unsigned kTile = 1u << 24, kBf16 = 1u << 22;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & kTile) || !(d & kBf16)) return false;
+  if (const char* wanted = std::getenv("BARACUDA_ISA"))
+    for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16})
+      if (name(isa) == wanted) return false;
+  constexpr long kRequestState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM: for all threads of the process
+  return syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 Isa detect_and_ask() {
   Isa best = detect();
   if (const char* wanted = std::getenv("BARACUDA_ISA"))
@@ -40,6 +58,7 @@ Isa detect_and_ask() {
 }
 
 std::atomic<Isa> limit{Isa::avx512bf16};
+std::atomic<bool> amx_allowed{true};
 
 }  // namespace
 
@@ -51,6 +70,12 @@ Isa isa() {
 #endif
   return chosen;
 }
+bool has_amx() {
+  if (isa() != Isa::avx512bf16 || !amx_allowed.load(std::memory_order_relaxed)) return false;
+  static const bool has = detect_amx();
+  return has;
+}
+void limit_amx(bool allowed) { amx_allowed.store(allowed, std::memory_order_relaxed); }
 void limit_isa(Isa at_most) { limit.store(at_most, std::memory_order_relaxed); }
 
 }  // namespace baracuda

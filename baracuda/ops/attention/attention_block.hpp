@@ -7,6 +7,7 @@
 //   columns  as A or B where the row number is what the product sums over: where it lies, converted, or, for pairs,
 //            two rows interleaved element by element
 #include <utility>
+#include "baracuda/host/word_pairs.hpp"
 #include "baracuda/math/element.hpp"
 #include "baracuda/ops/attention/attention_cpu.hpp"
 #include "baracuda/ops/attention/attention_rows.hpp"
@@ -53,13 +54,6 @@ template <class T, class P> void convert_row(const T* x, P* y, int64_t n) {
 }
 
 #if defined(__AVX512BF16__)
-// Word i of a, word i of b, for the low and the high half of two vectors of 32 words.
-BARACUDA_HD void interleave_words(__m512i a, __m512i b, __m512i& low, __m512i& high) {
-  const __m512i l = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2,
-                                     33, 1, 32, 0);
-  low = _mm512_permutex2var_epi16(a, l, b);
-  high = _mm512_permutex2var_epi16(a, _mm512_add_epi16(l, _mm512_set1_epi16(16)), b);
-}
 // Lanes of a and of b as bf16, side by side.
 BARACUDA_HD __m512i interleave(Pack<float, 16> a, Pack<float, 16> b) {
   const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(__m512(b.v), __m512(a.v));

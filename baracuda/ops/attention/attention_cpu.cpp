@@ -37,7 +37,7 @@ template <class T> struct Forward {
   };
   Row<S> rows[kSdpaRows];
   Panel panels[kSdpaRows / kW];
-  P *q_packed, *k_staged, *v_staged, *weights;
+  P *q_packed, *k_staged, *v_staged, *v_turned, *weights;
   S *s, *y, *m, *l, *bias, *few_scores;
   T* gathered;       // queries of several heads
   Block<P> few_q;
@@ -58,6 +58,7 @@ template <class T> struct Forward {
     bias = p.bias ? b.take<S>(kSdpaKeys * kW) : nullptr;
     k_staged = b.take<P>(kSdpaKeys * sdpa_padded(d));
     v_staged = b.take<P>(2 * kSdpaKeys * sdpa_padded(dv));
+    v_turned = tile.dense_rows ? b.take<P>(tile.a_bytes(dv, kSdpaKeys) / int64_t(sizeof(P))) : nullptr;
     gathered = b.take<T>(kW * d);
     few_scores = few ? b.take<S>(kFew * kSdpaKeys) : nullptr;
   }
@@ -131,10 +132,13 @@ template <class T> struct Forward {
     bool rescale = false;
     for (int64_t c = 0; c < cols; c += N) {
       const V old = load<N>(m + first + c);
-      V top = old;
-      for (int64_t k = 0; k < n; ++k) {
-        top = larger(load<N>(s + k * kW + c), top);
-      }
+      constexpr int kChains = 4;
+      V tops[kChains] = {old, old, old, old};
+      int64_t at = 0;
+      for (; at + kChains <= n; at += kChains)
+        for (int i = 0; i < kChains; ++i) tops[i] = larger(load<N>(s + (at + i) * kW + c), tops[i]);
+      for (; at < n; ++at) tops[0] = larger(load<N>(s + at * kW + c), tops[0]);
+      const V top = larger(larger(tops[0], tops[1]), larger(tops[2], tops[3]));
       const V safe = where(top == V(-kInf), V(0), top), shrunk = exp_weight<O::terms>((old - safe) * unit);
       const V alpha = where(old == V(-kInf), V(1), shrunk);  // nothing to shrink yet
       V sum = 0;
@@ -175,11 +179,11 @@ template <class T> struct Forward {
   }
 
   // y^T += v^T p^T, or y += p v, for queries [c, c + cols) of a panel; v from row `skip` on.
-  void accumulate(int64_t first, int64_t c, int64_t cols, Block<P> v, int64_t skip, int64_t n) {
+  void accumulate(int64_t first, int64_t c, int64_t cols, Block<P> v, int64_t skip, int64_t n, TileA vt = {}) {
     const P* w = (O::pairs ? weights : reinterpret_cast<const P*>(s)) + c * O::group;
     const int64_t step = O::group * kW;
     if (few) tile.tile({cols, dv, tile.groups(n), {w, O::group, step, tile.mr * O::group}, columns_of(tile, v, skip), y + c * dv, dv, true});
-    else tile.tile({dv, cols, tile.groups(n), across(tile, v, skip), {w, step, tile.nr * O::group}, y + first * dv + c, kW, true});
+    else tile.tile({dv, cols, tile.groups(n), vt.p ? TileA{static_cast<const P*>(vt.p) + skip, vt.row, vt.k, vt.panel} : across(tile, v, skip), {w, step, tile.nr * O::group}, y + first * dv + c, kW, true});
   }
   // The same, query by query, with the values of hidden keys replaced by zero.
   void accumulate_visible(int64_t first, int64_t cols, const T* v, int64_t key, int64_t n) {
@@ -235,13 +239,16 @@ template <class T> struct Forward {
       const int64_t n = least(kSdpaKeys, least(block.sequence.k_len, even(hi)) - key);
       const T* k = row_at<const T>(p.k, block.sequence, kv_head, block.sequence.k_start + key);
       const T* v = row_at<const T>(p.v, block.sequence, kv_head, block.sequence.k_start + key);
-      const Block<P> ks = few ? Block<P>{} : stage_rows<T>(k, p.k.row, n, d, k_staged), vs = stage_columns<T>(v, p.v.row, n, dv, v_staged);
+      const bool turn = tile.dense_rows && !few;
+      const Block<P> ks = few ? Block<P>{} : stage_rows<T>(k, p.k.row, n, d, k_staged);
+      const Block<P> vs = turn ? Block<P>{} : stage_columns<T>(v, p.v.row, n, dv, v_staged);
+      const TileA vt = turn ? tile.pack_a({v, 1, p.v.row, dv, n}, v_turned) : TileA{};
       if (few)  // memory-bound: the values arrive while the scores are made
         for (int64_t j = 0; j < n; ++j)
           for (int64_t e = 0; e < dv; e += 64 / int64_t(sizeof(T))) __builtin_prefetch(v + j * p.v.row + e, 0, 2);
       for (int64_t i = 0; i < count; ++i) {
         const Panel& panel = panels[i];
-        const int64_t first = i * kW, from = most(key, panel.lo) & ~int64_t(1), to = least(key + n, even(panel.hi));
+        const int64_t first = i * kW, from = most(key, panel.lo) / kSdpaStep * kSdpaStep, to = least(key + n, even(panel.hi));
         if (from >= to) continue;
         // Some query does not see keys before `head` and from `tail` on.
         const int64_t size = to - from, head = least(size, most(panel.full_lo - from, 0)), tail = least(size, most(panel.full_hi - from, head));
@@ -254,7 +261,7 @@ template <class T> struct Forward {
         const bool safe = p.bias ? !any_nonfinite(seen, p.v.row, least(size, n - (from - key)), dv)
                                  : !any_nonfinite(seen, p.v.row, head, dv) && !any_nonfinite(seen + tail * p.v.row, p.v.row, size - tail, dv);
         if (!safe) accumulate_visible(first, panel.cols, seen, from, size);
-        else accumulate(first, 0, panel.cols, vs, from - key, to - from);
+        else accumulate(first, 0, panel.cols, vs, from - key, size, vt);
       }
     }
     for (int64_t i = 0; i < count; ++i) finish(i * kW, panels[i]);

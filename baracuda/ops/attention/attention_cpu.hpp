@@ -12,6 +12,7 @@ namespace baracuda {
 inline constexpr int64_t kSdpaKeys = 128;     // keys per block
 inline constexpr int64_t kSdpaRows = 128;     // queries per block
 inline constexpr int64_t kSdpaPanel = 32;     // queries per panel of the forward, per strip of the backward
+inline constexpr int64_t kSdpaStep = 32;      // sums over keys begin at multiples of it: AMX adds so many at a time
 
 struct SdpaProblem : SdpaCall { const TileKernel* tile; };
 

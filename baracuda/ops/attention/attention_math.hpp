@@ -41,13 +41,17 @@ template <class V> BARACUDA_HD V nearest(V x) {
   BARACUDA_NATIVE(V, roundscale, x.v, 0)
   return (x + kMagic<V>) - kMagic<V>;
 }
-// x 2^k for an integer k up to 128 and x near 1; 0 at k = kLeastExponent.
-inline constexpr double kLeastExponent = BARACUDA_VECTOR_BYTES == 64 ? -160 : -127;
+// x 2^k for an integer k from kLeastExponent, where it is 0, to 128 and x near 1.
+inline constexpr double kLeastExponent = -127;
 template <class V> BARACUDA_HD V times_pow2(V x, V k) {
-  BARACUDA_NATIVE(V, scalef, x.v, k.v)
   return x * V::from_bits((bits(k + kMagic<V>) << 23) + (127 << 23));  // the low bits of the sum are k, the others leave by the shift
 }
 #undef BARACUDA_NATIVE
+
+template <int terms, class V> BARACUDA_HD V part_pow2(V r) {  // 2^r, |r| <= 1/2
+  if constexpr (terms == 4) return poly(r, 1, 0x1.62e0dep-1, 0x1.ec00d6p-3, 0x1.ca13dcp-5, 0x1.3ac75ep-7);
+  else return poly(r, 1, 0x1.62e43p-1, 0x1.ebfbd8p-3, 0x1.c6af78p-5, 0x1.3b30bp-7, 0x1.5f0a66p-10, 0x1.3f9068p-13);
+}
 
 // The exponential of the softmax, in the base that is cheapest: 2^t in f32 (kExpUnit = log2 e turns natural logarithms
 // into t), e^t in f64 (kExpUnit = 1). Exactly 1 at t = 0, 0 for t = -inf; in f32 what is below 2^-126
@@ -64,11 +68,14 @@ template <int terms, class V> BARACUDA_HD V exp_weight(V t) {
       return V::of(y);
     }
 #endif
-    const V c = larger(V(kLeastExponent), t), k = nearest(c), r = c - k;
-    V p;
-    if constexpr (terms == 4) p = poly(r, 1, 0x1.62e0dep-1, 0x1.ec00d6p-3, 0x1.ca13dcp-5, 0x1.3ac75ep-7);
-    else p = poly(r, 1, 0x1.62e43p-1, 0x1.ebfbd8p-3, 0x1.c6af78p-5, 0x1.3b30bp-7, 0x1.5f0a66p-10, 0x1.3f9068p-13);
-    return times_pow2(p, k);
+#if BARACUDA_VECTOR_BYTES == 64
+    if constexpr (V::kVector) {  // the instruction takes hundreds of cycles for what is not a normal number: such lanes are left out
+      const V k = nearest(t);
+      return V::of(decltype(V::v)(_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(t.v, _mm512_set1_ps(-126), _CMP_NLT_UQ), part_pow2<terms>(t - k).v, k.v)));
+    }
+#endif
+    const V c = larger(V(kLeastExponent), t), k = nearest(c);
+    return times_pow2(part_pow2<terms>(c - k), k);
   }
 }
 

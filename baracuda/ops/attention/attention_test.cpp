@@ -1,5 +1,6 @@
 #include <sys/mman.h>
 #include <limits>
+#include "baracuda/host/amx.hpp"
 #include "baracuda/ops/attention/attention_oracle.hpp"
 
 namespace baracuda {
@@ -447,27 +448,29 @@ TEST(Attention, case_bwd_batch_equals_slices) {
 }
 // A query's bits depend neither on the other queries nor on the heads around it.
 TEST(Attention, RowsAreIndependent) {
-  for (DType t : kDTypesHere) {
-    SdpaDescriptor d = shape(t, 1, 4, 2, 45, 200, 16);
-    d.causal = true;
-    Sdpa c(d, 8);
-    ASSERT_OK(c.forward());
-    SdpaDescriptor one = d;
-    one.q_len = 1, one.causal = false;
-    const auto plan = FlashSdpaPlan::select(test_stream(), d, {});
-    ASSERT_OK(plan.status());
-    const std::string_view same_row = plan->kernel_name();
-    for (int64_t i : {0, 17, 44}) {
-      one.k_len = i + 156;
-      TensorView q = c.q, k = c.k, v = c.v;
-      q.shape[2] = 1, q.data = static_cast<char*>(q.data) + i * 16 * int64_t(byte_size(t));
-      k.shape[2] = v.shape[2] = one.k_len;
-      Tensor y(t, {1, 4, 1, 16}), lse(accumulator(t), {1, 4, 1});
-      ASSERT_OK(run_plan<FlashSdpa>(one, {q, k, v, y, lse, {}, {}, {}, {}}, {.require_kernel = same_row}));
-      for (int64_t h = 0; h < 4; ++h)
-        for (int64_t e = 0; e < 16; ++e) EXPECT_EQ(y.at(h * 16 + e), c.y.at((h * 45 + i) * 16 + e)) << name(t) << " " << i;
+  for (DType t : kDTypesHere)
+    for (int64_t window : {-1, 37}) {
+      if (window >= 0 && on_cuda()) continue;  // tiles of keys begin where the window does
+      SdpaDescriptor d = shape(t, 1, 4, 2, 45, 200, 16);
+      d.causal = true, d.window_left = window;
+      Sdpa c(d, 8);
+      ASSERT_OK(c.forward());
+      SdpaDescriptor one = d;
+      one.q_len = 1, one.causal = false;
+      const auto plan = FlashSdpaPlan::select(test_stream(), d, {});
+      ASSERT_OK(plan.status());
+      const std::string_view same_row = plan->kernel_name();
+      for (int64_t i : {0, 17, 44}) {
+        one.k_len = i + 156;
+        TensorView q = c.q, k = c.k, v = c.v;
+        q.shape[2] = 1, q.data = static_cast<char*>(q.data) + i * 16 * int64_t(byte_size(t));
+        k.shape[2] = v.shape[2] = one.k_len;
+        Tensor y(t, {1, 4, 1, 16}), lse(accumulator(t), {1, 4, 1});
+        ASSERT_OK(run_plan<FlashSdpa>(one, {q, k, v, y, lse, {}, {}, {}, {}}, {.require_kernel = same_row}));
+        for (int64_t h = 0; h < 4; ++h)
+          for (int64_t e = 0; e < 16; ++e) EXPECT_EQ(y.at(h * 16 + e), c.y.at((h * 45 + i) * 16 + e)) << name(t) << " " << i;
+      }
     }
-  }
 }
 TEST(Attention, FlopsCountVisiblePairs) {
   const int64_t far = std::numeric_limits<int64_t>::max();
@@ -574,7 +577,8 @@ TEST(Attention, case_ptxas_race) {  // partial blocks read nothing that was not 
 TEST(Attention, EveryInstructionSet) {
   if (on_cuda()) GTEST_SKIP() << "of the CPU";
   const Isa best = isa();
-  for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  limit_amx(false);
+  for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512, best}) {
     limit_isa(set);
     for (DType t : kDTypesHere)
       for (bool variant : {false, true}) {
@@ -583,7 +587,7 @@ TEST(Attention, EveryInstructionSet) {
         check_sdpa(Sdpa(d, 12));
       }
   }
-  limit_isa(best);
+  limit_isa(best), limit_amx(true);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ struct Blocked {
   }
   // The sums may be written where c lies.
   bool direct(const GemmProblem& p) const {
-    return p.c_col == 1 && gemm_plain(d) && d.alpha == 1 && d.out_dtype() == gemm_accumulator(d) && (d.beta == 0 || (d.beta == 1 && p.k <= chain));
+    return p.c_col == 1 && gemm_plain(d) && d.alpha == 1 && d.out_dtype() == gemm_accumulator(d) && (d.beta == 0 || (d.beta == 1 && p.k <= chain && !t.goes_on));
   }
   // Without packing: for a small product the copy would cost more than it saves. Rows whose distance is a multiple of
   // 4 KiB would all fall into the same lines of the first cache.

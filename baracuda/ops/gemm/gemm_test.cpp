@@ -1,6 +1,7 @@
 #include "baracuda/ops/gemm/gemm.hpp"
 #include <algorithm>
 #include <cmath>
+#include "baracuda/host/amx.hpp"
 #include "baracuda/host/isa.hpp"
 #include "baracuda/ops/gemm/gemm_tuning.hpp"
 #include "baracuda/testing/plan_checks.hpp"
@@ -86,8 +87,8 @@ std::vector<Isa> isas() {
   return list;
 }
 struct WithIsa {
-  explicit WithIsa(Isa i) { limit_isa(i); }
-  ~WithIsa() { limit_isa(Isa::avx512bf16); }
+  explicit WithIsa(Isa i) { limit_isa(i), limit_amx(false); }  // AMX is what all else runs with where there is any
+  ~WithIsa() { limit_isa(Isa::avx512bf16), limit_amx(true); }
 };
 
 TEST(Gemm, ShapesDtypesAndTransposes) {
