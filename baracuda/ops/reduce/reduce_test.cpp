@@ -263,6 +263,16 @@ TEST(Reduce, BitsDoNotDependOnStridesThreadsOrInstructionSet) {
         limit_isa(best), set_threads(before);
       }
 }
+void expect_bits_of_cpu(const ReduceDescriptor& d) {
+  const Tensor x = data(d, 1);
+  Tensor y(d.dtype, dy_shape(d)), on_cpu(d.dtype, dy_shape(d));
+  ASSERT_OK(run_plan<Reduce>(d, {x, y, {}}));
+  const auto cpu = ReducePlan::select(Stream::cpu(), d);
+  ASSERT_OK(cpu.status());
+  GuardedWorkspace workspace(cpu->workspace_size());
+  ASSERT_OK(cpu->run(Stream::cpu(), workspace.get(), {x, on_cpu, {}}));
+  EXPECT_TRUE(y.same_bits(on_cpu)) << describe(d);
+}
 TEST(Reduce, SameBitsOnCpuAndCuda) {
   if (!on_cuda()) GTEST_SKIP() << "needs a CUDA device";
   for (ReduceKind kind : kSmooth)
@@ -271,34 +281,15 @@ TEST(Reduce, SameBitsOnCpuAndCuda) {
         const ReduceDescriptor d{.kind = kind, .dtype = t, .shape = shape, .axes = {axis}};
         const auto plan = ReducePlan::select(test_stream(), d);
         ASSERT_OK(plan.status());
-        if (!plan->precision_guarantee().same_on_cpu_and_cuda) continue;
-        const Tensor x = data(d, 1);
-        Tensor y(t, dy_shape(d)), on_cpu(t, dy_shape(d));
-        ASSERT_OK(run_plan<Reduce>(d, {x, y, {}}));
-        const auto cpu = ReducePlan::select(Stream::cpu(), d);
-        ASSERT_OK(cpu.status());
-        GuardedWorkspace workspace(cpu->workspace_size());
-        ASSERT_OK(cpu->run(Stream::cpu(), workspace.get(), {x, on_cpu, {}}));
-        EXPECT_TRUE(y.same_bits(on_cpu)) << describe(d);
+        if (plan->precision_guarantee().same_on_cpu_and_cuda) expect_bits_of_cpu(d);
       }
 }
 TEST(Reduce, SumsOfManyColumns) {
   if (!on_cuda()) GTEST_SKIP() << "needs a CUDA device";
-  const auto check = [](ReduceKind kind, DType t, const Shape& shape) {
-    const ReduceDescriptor d{.kind = kind, .dtype = t, .shape = shape, .axes = {1}};
-    const Tensor x = data(d, 1);
-    Tensor y(t, dy_shape(d)), on_cpu(t, dy_shape(d));
-    ASSERT_OK(run_plan<Reduce>(d, {x, y, {}}));
-    const auto cpu = ReducePlan::select(Stream::cpu(), d);
-    ASSERT_OK(cpu.status());
-    GuardedWorkspace workspace(cpu->workspace_size());
-    ASSERT_OK(cpu->run(Stream::cpu(), workspace.get(), {x, on_cpu, {}}));
-    EXPECT_TRUE(y.same_bits(on_cpu)) << describe(d);
-  };
   for (DType t : {DType::f16, DType::bf16, DType::f32})
     for (ReduceKind kind : {ReduceKind::sum, ReduceKind::mean, ReduceKind::norm1})
-      for (const Shape& shape : {Shape{270, 9, 264}, Shape{300, 130, 24}}) check(kind, t, shape);
-  check(ReduceKind::sum, DType::bf16, {272, 1030, 64});
+      for (const Shape& shape : {Shape{270, 9, 264}, Shape{300, 130, 24}}) expect_bits_of_cpu({.kind = kind, .dtype = t, .shape = shape, .axes = {1}});
+  expect_bits_of_cpu({.kind = ReduceKind::sum, .dtype = DType::bf16, .shape = {272, 1030, 64}, .axes = {1}});
 }
 TEST(Reduce, ContractAndRepeats) {
   for (ReduceKind kind : kSmooth)
