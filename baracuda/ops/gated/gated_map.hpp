@@ -7,12 +7,14 @@ namespace baracuda::inline BARACUDA_ISA {
 namespace gated {
 
 inline constexpr int kBlock = 256;
-// Look-ups leave too little in flight to hide what the next lines cost: they are fetched so many bytes ahead into the second-level cache,
-// which takes more at once, and from there into the first.
+// Neither look-ups nor long formulas leave enough in flight to hide what the next lines cost: they are fetched so many bytes ahead into the
+// second-level cache, which takes more at once, and from there into the first.
 inline constexpr int64_t kFarAhead = 8192, kAhead = 1024;
-template <class T> BARACUDA_HD void fetch_ahead(const T* p) {
-  __builtin_prefetch(reinterpret_cast<const char*>(p) + kFarAhead, 0, 2);
-  __builtin_prefetch(reinterpret_cast<const char*>(p) + kAhead);
+template <int kElements, class T> BARACUDA_HD void fetch_ahead(const T* p) {
+  for (size_t b = 0; b < kElements * sizeof(T); b += 64) {
+    __builtin_prefetch(reinterpret_cast<const char*>(p) + b + kFarAhead, 0, 2);
+    __builtin_prefetch(reinterpret_cast<const char*>(p) + b + kAhead);
+  }
 }
 
 // f(in, j, x, y) for the 2 N elements of a block from j on, which x holds, dealt, and which lie at in[k] + j.
@@ -44,7 +46,7 @@ template <class T, int kIn, int kOut, class F> void map_piece(const GatedPiece& 
     for (int64_t j = 0; j < m; j += 2 * N) {
       Pack<Acc<T>, N> x[2][kIn], y[2][kOut];
       for (int k = 0; k < kIn; ++k) {
-        if (kIsHalf<T> && p_past) fetch_ahead(in[k] + j);
+        if (p_past) fetch_ahead<2 * N>(in[k] + j);
         const auto both = load_dealt<N>(in[k] + j);
         x[0][k] = both.low, x[1][k] = both.high;
       }
