@@ -1,5 +1,6 @@
 #include "baracuda/ops/embedding/embedding.hpp"
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 #include "baracuda/host/move.hpp"
@@ -82,75 +83,103 @@ Status run_forward(const Launch<Embedding>& l) {
   return {};
 }
 
-// --- backward. Occurrences are sorted by counting: after it, those of v are at[first[v]] up to at[first[v + 1]], in the
-// order of the indices, whatever number of parts counted them: those of a part lie behind those of the parts before. A row with
-// many of them is split by columns among the threads, the others go block by block; a block is long, as nothing is fetched for its
-// first rows.
-constexpr int64_t kHot = 512, kHotColumns = 64, kRowBlocks = 64, kPartIndices = 16384;
-struct Sorted { int64_t *counts, *first, *at, *hot, parts; };
+// --- backward. Occurrences are sorted by row in two steps, each of which keeps their order: into buckets of neighbouring rows, where each part of
+// the indices has a piece of each bucket for its own; then bucket by bucket by counting, which the first-level cache holds, and at once added up. The
+// result is the same whatever number of parts there was. A row with many occurrences is split by columns among the threads.
+constexpr int64_t kHot = 512, kHotColumns = 64, kBuckets = 64, kThreadBuckets = 4, kLeastRows = 64, kPartIndices = 16384;
+struct Occurrence { int64_t v, at; };
+struct Sorted {
+  int64_t parts, rows, buckets, pitch;  // rows of a bucket: a power of two; pitch: buckets and the line that keeps parts apart
+  int64_t *starts, *piece_starts, *ends, *at, *hot;  // of a bucket; of a part's piece of it; of a row, from its bucket's start on
+  Occurrence* bucketed;
+  int64_t bucket_of(int64_t v) const { return v >> __builtin_ctzll(uint64_t(rows)); }
+};
 Sorted carve_sorted(const EmbeddingBackwardDescriptor& d, Carver& c) {
-  const int64_t n = d.indices.numel(), parts = std::clamp<int64_t>(n / std::max(kPartIndices, d.vocabulary), 1, c.threads());
-  return {c.take<int64_t>("counts", parts * d.vocabulary), c.take<int64_t>("first of each row", d.vocabulary + 1), c.take<int64_t>("sorted rows", n),
-          c.take<int64_t>("rows with many indices", n / kHot), parts};
+  const int64_t n = d.indices.numel();
+  Sorted s{std::clamp<int64_t>(n / kPartIndices, 1, c.threads()), kLeastRows};
+  const int64_t most = std::max<int64_t>(kBuckets, kThreadBuckets * c.threads());
+  while (s.rows < (d.vocabulary + most - 1) / most) s.rows *= 2;
+  s.buckets = (d.vocabulary + s.rows - 1) / s.rows;
+  s.pitch = (s.buckets + 31) / 16 * 16;
+  s.starts = c.take<int64_t>("starts of buckets", s.buckets + 1);
+  s.piece_starts = c.take<int64_t>("starts of their pieces", s.parts * s.pitch);
+  s.ends = c.take<int64_t>("end of each row", d.vocabulary);
+  s.bucketed = c.take<Occurrence>("indices by buckets", n);
+  s.at = c.take<int64_t>("sorted rows", n);
+  s.hot = c.take<int64_t>("rows with many indices", n / kHot);
+  return s;
 }
 void carve_backward(const EmbeddingBackwardDescriptor& d, const void*, Carver& c) { carve_sorted(d, c); }
+
+template <class I> void fill_buckets(const EmbeddingBackwardDescriptor& d, const TensorView& indices, const TensorView& dy, const Sorted& s, int threads) {
+  const int64_t n = d.indices.numel();
+  const RowWalk<2> walk(d.indices, {&indices, &dy});
+  auto each = [&](auto f) {  // f(starts of the part's pieces, bucket, row of the table, place in dy)
+    parallel_for(s.parts, 1, threads, [&](int64_t begin, int64_t end, int) {
+      // What the loop reads lies in registers: the compiler must take it for changed by each write else.
+      const int64_t vocabulary = d.vocabulary, padding = d.padding_idx.value_or(-1), step = walk.pitch(0), dy_step = walk.pitch(1);
+      const int shift = __builtin_ctzll(uint64_t(s.rows));
+      for (int64_t p = begin; p < end; ++p) {
+        int64_t* const starts = s.piece_starts + p * s.pitch;
+        walk.runs(n / s.parts * p, p + 1 < s.parts ? n / s.parts * (p + 1) : n, [&](const int64_t (&o)[2], int64_t, int64_t run) {
+          const I* index = indices.as<I>() + o[0];
+          for (int64_t i = 0, at = o[1]; i < run; ++i, index += step, at += dy_step)
+            if (const int64_t v = *index; v >= 0 && v < vocabulary && v != padding) f(starts, v >> shift, v, at);
+        });
+      }
+    });
+  };
+  std::memset(s.piece_starts, 0, size_t(s.parts * s.pitch) * sizeof(int64_t));
+  each([](int64_t* counts, int64_t bucket, int64_t, int64_t) { ++counts[bucket]; });
+  int64_t total = 0;
+  for (int64_t k = 0; k < s.buckets; ++k) {
+    s.starts[k] = total;
+    for (int64_t p = 0; p < s.parts; ++p) total += std::exchange(s.piece_starts[p * s.pitch + k], total);
+  }
+  s.starts[s.buckets] = total;
+  each([to = s.bucketed](int64_t* starts, int64_t bucket, int64_t v, int64_t at) { to[starts[bucket]++] = {v, at}; });
+}
+// Leaves the occurrences of the bucket's rows one behind the other in `at`; hot(v) for a row with many.
+template <class F> void sort_bucket(const Sorted& s, int64_t first, int64_t rows, F hot) {
+  const int64_t k = s.bucket_of(first);
+  const Occurrence *from = s.bucketed + s.starts[k], *end = s.bucketed + s.starts[k + 1];
+  int64_t *ends = s.ends + first, *at = s.at + s.starts[k];
+  std::memset(ends, 0, size_t(rows) * sizeof(int64_t));
+  for (const Occurrence* o = from; o < end; ++o) ++ends[o->v - first];
+  for (int64_t v = 0, total = 0; v < rows; ++v) {
+    if (ends[v] > kHot) hot(first + v);
+    total += std::exchange(ends[v], total);
+  }
+  for (const Occurrence* o = from; o < end; ++o) at[ends[o->v - first]++] = o->at;
+}
 
 Status run_backward(const Launch<EmbeddingBackward>& l) {
   const EmbeddingBackwardDescriptor& d = l.desc;
   const TensorView &dy = l.args.dy, &indices = l.args.indices, &dweight = l.args.dweight;
-  const int64_t n = d.indices.numel();
   if (d.vocabulary == 0 || d.width == 0) return {};
   Carver c = l.carver();
   const Sorted s = carve_sorted(d, c);
-  const RowWalk<2> walk(d.indices, {&indices, &dy});
-  auto each = [&](auto f) {  // f(counts of the part, index, row)
-    parallel_for(s.parts, 1, l.threads, [&](int64_t begin, int64_t end, int) {
-      for (int64_t p = begin; p < end; ++p)
-        walk.runs(n / s.parts * p, p + 1 < s.parts ? n / s.parts * (p + 1) : n, [&](const int64_t (&o)[2], int64_t, int64_t run) {
-          for (int64_t i = 0; i < run; ++i) {
-            const int64_t v = read_index(indices, o[0] + i * walk.pitch(0));
-            if (v >= 0 && v < d.vocabulary && v != d.padding_idx) f(s.counts + p * d.vocabulary, v, o[1] + i * walk.pitch(1));
-          }
-        });
-    });
-  };
-  std::memset(s.counts, 0, size_t(s.parts * d.vocabulary) * sizeof(int64_t));
-  each([](int64_t* counts, int64_t v, int64_t) { ++counts[v]; });
-  int64_t hot = 0, total = 0;
-  for (int64_t v = 0; v < d.vocabulary; ++v) {
-    s.first[v] = total;
-    for (int64_t p = 0; p < s.parts; ++p) total += std::exchange(s.counts[p * d.vocabulary + v], total);
-    if (total - s.first[v] > kHot) s.hot[hot++] = v;
-  }
-  s.first[d.vocabulary] = total;
-  each([&](int64_t* starts, int64_t v, int64_t row) { s.at[starts[v]++] = row; });
+  if (d.index_dtype == DType::i64) fill_buckets<int64_t>(d, indices, dy, s, l.threads);
+  else fill_buckets<int32_t>(d, indices, dy, s, l.threads);
 
   const EmbeddingKernels& kernels = BARACUDA_ISA_PICK(embedding_kernels);
-  const bool past = !d.accumulate && past_caches(dweight, nullptr);
   const MoveKernels& move = BARACUDA_ISA_PICK(move_kernels);
-  const auto sum = (dweight.dtype == d.dtype ? kernels.same : kernels.f32)[d.dtype];
-  const int64_t size = int64_t(byte_size(dweight.dtype)), pitch = dweight.strides[0] * size;
-  const int64_t row_bytes = d.width * size, dy_size = int64_t(byte_size(d.dtype)), ahead = rows_ahead(row_bytes);
-  const bool copied = past && dweight.dtype == d.dtype;  // a row that one index names
-  parallel_for(d.vocabulary, std::clamp<int64_t>(d.vocabulary / kRowBlocks, 64, 512), l.threads, [&](int64_t begin, int64_t end, int) {
-    for (int64_t v = begin; v < end; ++v) {
-      char* out = dweight.as<char>() + v * pitch;
-      const int64_t count = s.first[v + 1] - s.first[v];
-      const int64_t *at = s.at + s.first[v], known = s.first[d.vocabulary] - s.first[v];
-      if (count == 0 && !d.accumulate)
-        if (past) move.zero_past(out, row_bytes);
-        else std::memset(out, 0, size_t(row_bytes));
-      else if (count == 1 && copied && known > ahead)
-        move.copy_past_fetching(out, dy.as<char>() + at[0] * dy_size, row_bytes, dy.as<char>() + at[ahead] * dy_size);
-      else if (count > 0 && count <= kHot) sum({dy.data, at, count, known, out, 0, d.width, d.accumulate, past});
-    }
+  const bool same = dweight.dtype == d.dtype, past = !d.accumulate && past_caches(dweight, nullptr);
+  const int64_t pitch = dweight.strides[0] * int64_t(byte_size(dweight.dtype));
+  const auto sum_block = (same ? kernels.same_block : kernels.f32_block)[d.dtype];
+  std::atomic<int64_t> hot = 0;
+  parallel_for(d.vocabulary, s.rows, l.threads, [&](int64_t begin, int64_t end, int) {
+    sort_bucket(s, begin, end - begin, [&](int64_t v) { s.hot[hot.fetch_add(1, std::memory_order_relaxed)] = v; });
+    sum_block({dy.data, s.at + s.starts[s.bucket_of(begin)], s.ends + begin, end - begin, kHot, d.width, dweight.as<char>() + begin * pitch, pitch,
+               d.accumulate, past, &move});
     if (past) past_fence();
   });
+  const auto sum = (same ? kernels.same : kernels.f32)[d.dtype];
   const int64_t pieces = (d.width + kHotColumns - 1) / kHotColumns;
   parallel_for(hot * pieces, 1, l.threads, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t v = s.hot[i / pieces], column = i % pieces * kHotColumns;
-      sum({dy.data, s.at + s.first[v], s.first[v + 1] - s.first[v], s.first[d.vocabulary] - s.first[v], dweight.as<char>() + v * pitch, column,
+      const int64_t v = s.hot[i / pieces], column = i % pieces * kHotColumns, k = s.bucket_of(v), first = v % s.rows ? s.ends[v - 1] : 0;
+      sum({dy.data, s.at + s.starts[k] + first, s.ends[v] - first, s.starts[k + 1] - s.starts[k] - first, dweight.as<char>() + v * pitch, column,
            std::min(column + kHotColumns, d.width), d.accumulate, false});
     }
   });
