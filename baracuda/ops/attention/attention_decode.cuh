@@ -1,6 +1,7 @@
 #pragma once
 // What the kernels for few queries over many keys share: which part of the keys a block has, where its sums go, and how the parts of a row are joined:
 // y = sum exp(m_i - m) y_i / sum exp(m_i - m) l_i, in order.
+#include "baracuda/ops/attention/attention_early.cuh"
 #include "baracuda/ops/attention/attention_mma.cuh"
 
 namespace baracuda::inline BARACUDA_ISA {
@@ -47,9 +48,7 @@ __device__ __forceinline__ float* part_rows(const SplitWork& work, int64_t row) 
 constexpr int kJoinWarps = 16, kFewWarps = 4;
 template <class T> __global__ void __launch_bounds__(32 * kJoinWarps) join_kernel(const __grid_constant__ SplitWork work) {
   using V = Pack<float, 1>;
-#if __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();  // it may have begun under the kernel before it
-#endif
+  begin_early();
   const SdpaCuda& p = work.p;
   __shared__ float warp_rows[kJoinWarps][256], warp_sums[kJoinWarps];
   const int lane = int(threadIdx.x), warp = int(threadIdx.y), warps = int(blockDim.y), dv = int(p.head_dim_v), splits = int(p.splits);
@@ -98,10 +97,7 @@ template <class T> int join_parts(const SplitWork& work, bool early, void* strea
   if (p.splits == 1 || work.rows() == 0) return 0;
   if (early)  // no other split of the multiprocessor's memory, which would have to wait for it to be empty
     if (const cudaError_t e = cudaFuncSetAttribute(join_kernel<T>, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared)) return int(e);
-  cudaLaunchAttribute attribute;
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization, attribute.val.programmaticStreamSerializationAllowed = 1;
-  const cudaLaunchConfig_t config{device::blocks_for(work.rows(), 1), dim3(32, p.splits > 32 ? kJoinWarps : kFewWarps), 0, static_cast<cudaStream_t>(stream), &attribute, early ? 1u : 0u};
-  return int(cudaLaunchKernelEx(&config, join_kernel<T>, work));
+  return launch_early(join_kernel<T>, device::blocks_for(work.rows(), 1), dim3(32, p.splits > 32 ? kJoinWarps : kFewWarps), 0, stream, work, early);
 }
 
 }  // namespace attention

@@ -34,10 +34,14 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Shape<kWidth>::
   const SdpaCuda& p = work.p;
   extern __shared__ char memory[];
   __shared__ uint64_t barriers[3 * kStages];
-  if (threadIdx.x == 0) fetch_map(given.k), fetch_map(given.v);
-  if (!given.clustered) cudaTriggerProgrammaticLaunchCompletion();  // what joins the parts may take its place; it waits for the end of this kernel
   const uint32_t stages = (shared_address(memory) + 1023) / 1024 * 1024, q = stages + (C::kHeld ? kStages - 1 : kStages) * 2 * kTileBytes;
   const uint32_t k_full = shared_address(barriers), v_full = k_full + 8 * kStages, free = v_full + 8 * kStages;
+  if (threadIdx.x == 0) {
+    fetch_map(given.k), fetch_map(given.v);
+    for (int i = 0; i < kStages; ++i) barrier_init(k_full + 8 * i, 1), barrier_init(v_full + 8 * i, 1), barrier_init(free + 8 * i, 4);
+    barriers_made();
+  }
+  begin_early();
   const unsigned splits = unsigned(p.splits), parts = unsigned(work.parts), pieces = blockIdx.x / splits;  // of a cluster: a block's neighbours have the other parts of its keys
   const SplitPlace place = place_at(work, kRows, given.clustered ? (pieces / parts * splits + blockIdx.x % splits) * parts + pieces % parts : blockIdx.x);
   if (place.n <= 0) return;
@@ -47,10 +51,6 @@ template <class T, int kWidth> __global__ void __launch_bounds__(Shape<kWidth>::
   // Keys of the part that some query, that all queries see.
   const int all_from = int(bottom.lo), all_to = int(top.hi), lo = int(most(top.lo, place.split * p.part)), hi = int(least(bottom.hi, (place.split + 1) * p.part));
   const int key0 = lo / kKeys * kKeys, tiles = lo < hi ? (hi - key0 + kKeys - 1) / kKeys : 0;
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; ++i) barrier_init(k_full + 8 * i, 1), barrier_init(v_full + 8 * i, 1), barrier_init(free + 8 * i, 4);
-    barriers_made();
-  }
   __syncthreads();
   constexpr int kCopiers = kWidth == 192 ? 96 : C::kThreads;  // a multiple of a row's chunks
   using Queries = MmaTile<T, kWidth, kCopiers, kRows>;
@@ -237,15 +237,8 @@ template <class T, int kWidth> struct Split {
     if (!make_map(given.k, kIsF16<T>, p.k, batch, p.kv_heads, keys, p.head_dim, C::kKeys) || !make_map(given.v, kIsF16<T>, p.v, batch, p.kv_heads, keys, p.head_dim_v, C::kKeys))
       return sdpa_cuda_decode.forward[kIsF16<T> ? DType::f16 : DType::bf16](p, stream);
     given.clustered = p.splits > 1 && p.splits <= kMostClustered && items <= p.multiprocessors;  // many are faster without: clusters come and go as a whole
-    if (!given.clustered) {
-      const int error = device::launch(split_kernel<T, kWidth>, unsigned(items), C::kThreads, C::kBytes, stream, given);
-      return error ? error : join_parts<T>(given.work, true, stream);
-    }
-    if (const cudaError_t e = cudaFuncSetAttribute(split_kernel<T, kWidth>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(C::kBytes))) return int(e);
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension, cluster.val.clusterDim = {unsigned(p.splits), 1, 1};
-    const cudaLaunchConfig_t config{unsigned(items), C::kThreads, C::kBytes, static_cast<cudaStream_t>(stream), &cluster, 1};
-    return int(cudaLaunchKernelEx(&config, split_kernel<T, kWidth>, given));
+    if (const int error = launch_early(split_kernel<T, kWidth>, unsigned(items), C::kThreads, C::kBytes, stream, given, true, given.clustered ? unsigned(p.splits) : 1)) return error;
+    return given.clustered ? 0 : join_parts<T>(given.work, true, stream);
   }
 };
 template <class T> int by_blocks(const SdpaCuda& p, void* stream) {

@@ -220,18 +220,24 @@ __device__ __forceinline__ void add_nonfinite(float (&sum)[kTiles][kColumns / 8]
     }
   }
 }
-// Rows [first, n) of the warp's sums times factor[line] to memory, by way of the warp's rows of a tile, 16 bytes a lane. kMended: only where what is there
-// is not finite.
-template <class Tile, class T, int kColumns, int kTiles, bool kMended = false, class F>
-__device__ __forceinline__ void write_rows(const float (&sum)[kTiles][kColumns / 8][4], const float (&factor)[2 * kTiles], uint32_t tile, int first, int n, int chunk, int d,
-                                           bool chunks, F address) {
-  const int lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+// The warp's sums times factor[line] to its rows of a tile.
+template <class Tile, class T, int kColumns, int kTiles>
+__device__ __forceinline__ void stage_rows(const float (&sum)[kTiles][kColumns / 8][4], const float (&factor)[2 * kTiles], uint32_t tile, int first, int lane) {
+  const int g = lane / 4, t = lane % 4;
   __syncwarp();
 #pragma unroll
   for (int i = 0; i < 2 * kTiles; ++i)
 #pragma unroll
     for (int j = 0; j < kColumns / 8; ++j)
       store_shared(Tile::at(tile, first + 16 * (i / 2) + 8 * (i % 2) + g, j) + 4 * t, pair<T>(sum[i / 2][j][2 * (i % 2)] * factor[i], sum[i / 2][j][2 * (i % 2) + 1] * factor[i]));
+}
+// Rows [first, n) of the warp's sums times factor[line] to memory, by way of the warp's rows of a tile, 16 bytes a lane. kMended: only where what is there
+// is not finite.
+template <class Tile, class T, int kColumns, int kTiles, bool kMended = false, class F>
+__device__ __forceinline__ void write_rows(const float (&sum)[kTiles][kColumns / 8][4], const float (&factor)[2 * kTiles], uint32_t tile, int first, int n, int chunk, int d,
+                                           bool chunks, F address) {
+  const int lane = int(threadIdx.x) % 32;
+  stage_rows<Tile, T, kColumns, kTiles>(sum, factor, tile, first, lane);
   __syncwarp();
 #pragma unroll 1
   for (int i = lane; i < 16 * kTiles * (kColumns / 8); i += 32) {

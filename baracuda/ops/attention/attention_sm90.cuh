@@ -31,7 +31,9 @@ struct WgmmaWork {
   uint32_t heads, parts, section;  // of all items; blocks of a head's queries; heads whose keys the L2 cache holds together
   bool pairs;
   uint32_t rounds;                 // of pairs, one for each block of threads
-  float unit, factor, inward;      // of the softmax; of scores, where that is not it; of the argument of tanh
+  bool two_sided;                  // ALiBi that keys ahead of a query have too, or of scores that a factor turns around
+  float unit, factor, inverse;     // of the softmax; of scores, where that is not it; 1 / factor
+  float inward;                    // of the argument of tanh
   CUtensorMap q, k, v;
   bool y_chunks;
 };
@@ -124,16 +126,20 @@ template <int kSums> __device__ __forceinline__ bool soften(float (&x)[kSums][4]
 // The same for scores that need no largest one first: m is that of the row's first tile with a key that it sees (all rows of the warp have one: settled),
 // and follows when a tile's weights have outgrown kRoom by it. A weight that is infinite stays so, for the second pass.
 constexpr float kRoom = 0x1p14f;
-template <int kSums> __device__ __forceinline__ bool soften_lazily(float (&x)[kSums][4], float (&m)[2], float (&l)[2], float (&shrink)[2], float unit, bool& settled) {
+// kBased: scores are x times `unit` plus the lane's `base`.
+template <bool kBased, int kSums>
+__device__ __forceinline__ bool soften_lazily(float (&x)[kSums][4], float (&m)[2], float (&l)[2], float (&shrink)[2], float unit, bool& settled, const float (&base)[2]) {
   using V = Pack<float, 1>;
+  const auto whole = [&](float top, int i) { return kBased ? fma(V::of(top), V::of(unit), V::of(base[i])).v : top * unit; };
   if (!settled) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       float top = float(-kInf);
 #pragma unroll
       for (int j = 0; j < kSums; ++j) top = fmaxf(top, fmaxf(x[j][2 * i], x[j][2 * i + 1]));  // NaN does not count
+      top = whole(top, i);
       top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
-      top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2)) * unit;
+      top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
       if (m[i] == float(-kInf)) m[i] = top;
     }
     settled = __all_sync(kAllLanes, m[0] != float(-kInf) && m[1] != float(-kInf));
@@ -141,7 +147,7 @@ template <int kSums> __device__ __forceinline__ bool soften_lazily(float (&x)[kS
   V sum[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const float safe = m[i] == float(-kInf) ? 0 : m[i];
+    const float safe = m[i] == float(-kInf) ? 0 : kBased ? m[i] - base[i] : m[i];
     V a = V(0), b = V(0);
 #pragma unroll
     for (int j = 0; j < kSums; ++j) {
@@ -174,23 +180,50 @@ template <int kSums> __device__ __forceinline__ bool soften_lazily(float (&x)[kS
 }
 
 // Of the second pass, before soften_lazily(): where it would find an infinite weight in line i, m becomes the largest score so far. What y shrinks by.
-template <int kSums> __device__ __forceinline__ float catch_up(const float (&x)[kSums][4], int i, float& m, float& l, float unit) {
+template <int kSums> __device__ __forceinline__ float catch_up(const float (&x)[kSums][4], int i, float& m, float& l, float unit, float base) {
   using V = Pack<float, 1>;
   V a = V(0), b = V(0);
   float top = float(-kInf);
 #pragma unroll
   for (int j = 0; j < kSums; ++j) {
-    a = a + exp_weight<4>(fma(V::of(x[j][2 * i]), V::of(unit), V::of(-m))), b = b + exp_weight<4>(fma(V::of(x[j][2 * i + 1]), V::of(unit), V::of(-m)));
+    a = a + exp_weight<4>(fma(V::of(x[j][2 * i]), V::of(unit), V::of(base - m))), b = b + exp_weight<4>(fma(V::of(x[j][2 * i + 1]), V::of(unit), V::of(base - m)));
     top = fmaxf(top, fmaxf(x[j][2 * i], x[j][2 * i + 1]));
   }
   const uint32_t over = __ballot_sync(kAllLanes, (a + b).v == float(kInf));
+  top = fma(V::of(top), V::of(unit), V::of(base)).v;
   top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
-  top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2)) * unit;
+  top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
   if (m == float(-kInf) || !(over >> (threadIdx.x % 32 & ~3) & 15)) return 1;
   const float shrink = exp_weight<4>(V::of(m - top)).v;
   m = top, l *= shrink;
   return shrink;
 }
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+// write_rows() of a warp whose 16 rows and columns are all there, in chunks of 16 bytes.
+template <class Tile, class T, int kColumns, class F>
+__device__ __forceinline__ void write_whole_rows(const float (&sum)[1][kColumns / 8][4], const float (&factor)[2], uint32_t tile, int first, F address) {
+  const int lane = int(anew(threadIdx.x)) % 32;  // addresses are made here, not kept
+  stage_rows<Tile, T, kColumns, 1>(sum, factor, tile, first, lane);
+  publish();  // before the rows are stored, which it would wait for
+  __syncwarp();
+  constexpr int kTurns = kColumns / 16, kAtOnce = kTurns % 4 == 0 ? 4 : 2;
+#pragma unroll
+  for (int k = 0; k < kTurns; k += kAtOnce) {
+    uint4 value[kAtOnce];
+#pragma unroll
+    for (int e = 0; e < kAtOnce; ++e) {
+      const int i = lane + 32 * (k + e);
+      value[e] = load_shared(Tile::at(tile, first + i / (kColumns / 8), i % (kColumns / 8)));
+    }
+#pragma unroll
+    for (int e = 0; e < kAtOnce; ++e) {
+      const int i = lane + 32 * (k + e);
+      *reinterpret_cast<uint4*>(address(first + i / (kColumns / 8)) + 8 * (i % (kColumns / 8))) = value[e];
+    }
+  }
+}
+#endif
 
 template <class T, int kColumns, bool kGeneral, int kGroups>
 __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaWork work) {
@@ -287,7 +320,7 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
     const auto release = [&](uint32_t free) {
       if (lane == 0) barrier_arrive(free);
     };
-    float y[1][kColumns / 8][4], x[1][kKeys / 8][4], m[2], l[2], shrink[2];
+    float y[1][kColumns / 8][4], x[1][kKeys / 8][4], m[2], l[2], shrink[2], base[2] = {};
     bool settled = false;
     V slope = V(0);  // of ALiBi, in units of the exponential
     uint32_t weights[kKeys / 8][2], q = q0;
@@ -327,24 +360,35 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
         }
       }
     };
-    // From q.k to scores, but for the factor `unit`.
+    const auto distance_to = [&](int i, int j) {  // of line i from the thread's first key of tile j
+      return float(place->row0 + first + 8 * i + g + place->shift - place->last_key + j * kKeys - lane % 4 * 2);
+    };
+    // From q.k to scores, but for the factor `unit` and the tile's `base`.
     const auto finish_scores = [&](int j) {
       if constexpr (kGeneral) {
         if (p.softcap != 0) {
 #pragma unroll
           for (int e = 0; e < kKeys / 2; ++e) x[0][e / 4][e % 4] = brief_tanh<T>(V::of(x[0][e / 4][e % 4]), V::of(work.inward)).v;
         }
-        if (p.slopes) {
+        if (work.two_sided) {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            const V distance = V::of(float(place->row0 + first + 8 * i + g + place->shift - place->last_key + j * kKeys - lane % 4 * 2)), farthest = -slope * distance;
+            const V distance = V::of(distance_to(i, j));
 #pragma unroll
             for (int e = 0; e < kKeys / 4; ++e) {
               float& score = x[0][e / 2][2 * i + e % 2];
-              const V column = V(e / 2 * 8 + e % 2), off = p.right == 0 ? fma(slope, column, farthest) : -slope * abs(distance - column);  // causal: no key is ahead
-              score = fma(V::of(score), V::of(work.factor), off).v;
+              score = fma(V::of(score), V::of(work.factor), -slope * abs(distance - V(e / 2 * 8 + e % 2))).v;
             }
           }
+        } else if (p.slopes) {  // no key is ahead: what a score loses grows with its column, and the rest is the tile's
+          const V lift = slope * V::of(work.inverse);
+#pragma unroll
+          for (int e = 0; e < kKeys / 2; ++e) {
+            float& score = x[0][e / 4][e % 4];
+            score = fma(lift, V(e / 4 * 8 + e % 2), V::of(score)).v;
+          }
+#pragma unroll
+          for (int i = 0; i < 2; ++i) base[i] = (-slope * V::of(distance_to(i, j))).v;
         } else if (!(work.factor > 0)) {
 #pragma unroll
           for (int e = 0; e < kKeys / 2; ++e) x[0][e / 4][e % 4] *= work.factor;
@@ -353,10 +397,10 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
       if (j < seen().all_from) hide_some(j, std::false_type{});
       if (j >= seen().all_to) hide_some(j, std::true_type{});
     };
-    const auto exactly = [&] { return kGeneral && p.slopes && p.right != 0; };  // scores grow up to the query's own position
     const auto make_weights = [&] {
-      if (exactly()) return soften(x[0], m, l, shrink, unit);
-      return soften_lazily(x[0], m, l, shrink, unit, settled);
+      if constexpr (kGeneral)
+        if (work.two_sided) return soften(x[0], m, l, shrink, unit);  // scores grow up to the query's own position
+      return soften_lazily<kGeneral>(x[0], m, l, shrink, unit, settled, base);
     };
     const auto to_weights = [&] {
 #pragma unroll
@@ -423,9 +467,9 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
             release(k_free + 8 * ((u + j) % 2));
             finish_scores(j);
             float sooner[2] = {1, 1};
-            if (!exactly()) {
+            if (!kGeneral || !work.two_sided) {
 #pragma unroll
-              for (int i = 0; i < 2; ++i) sooner[i] = catch_up(x[0], i, m[i], l[i], unit);
+              for (int i = 0; i < 2; ++i) sooner[i] = catch_up(x[0], i, m[i], l[i], unit, base[i]);
             }
             make_weights();
 #pragma unroll
@@ -504,8 +548,12 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
         }
         // In the second pass numbers that are finite stay: that others are not must not show in them.
         T* const out = row_of<T>(p.y, *place, 0);
-        write_rows<Queries, T, kColumns, 1, careful>(y, factor, q, first, place->n, 0, dv, work.y_chunks, [&](int r) { return out + r * p.y.row; });
-        publish();
+        const auto to_row = [&](int r) { return out + r * p.y.row; };
+        if (!careful && kColumns <= 192 && work.y_chunks && dv == kColumns && first + 16 <= place->n) write_whole_rows<Queries, T, kColumns>(y, factor, q, first, to_row);
+        else {
+          write_rows<Queries, T, kColumns, 1, careful>(y, factor, q, first, place->n, 0, dv, work.y_chunks, to_row);
+          publish();
+        }
         __syncwarp();
         if (lane == 0) barrier_arrive(q_free + 8 * (o % C::kQueries));
       }
@@ -540,14 +588,15 @@ template <class T, int kColumns, bool kGeneral, int kGroups> int launch_groups(c
   if (p.next)
     if (const cudaError_t e = cudaMemsetAsync(p.next, 0, sizeof(int), static_cast<cudaStream_t>(stream))) return int(e);
   const double factor = (p.softcap != 0 ? p.softcap : p.scale) * kExpUnit<Pack<float, 1>>;
-  work.factor = float(factor), work.unit = p.slopes || !(factor > 0) ? 1 : work.factor;
+  work.two_sided = p.slopes && (p.right != 0 || !(factor > 0x1p-60));
+  work.factor = float(factor), work.inverse = float(1 / factor), work.unit = work.two_sided || !(factor > 0) ? 1 : work.factor;
   work.inward = p.softcap != 0 ? float(p.scale / p.softcap * kTanhUnit<T>) : 0;
   const int64_t items = int64_t(work.heads) * (work.pairs ? (work.parts + 1) / 2 : work.parts);
   work.rounds = uint32_t(items / p.multiprocessors) - (items % p.multiprocessors != 0 ? 1 : 0);
   return items ? device::launch(wgmma_kernel<T, kColumns, kGeneral, kGroups>, unsigned(least(items, p.multiprocessors)), C::kThreads, C::kBytes, stream, work) : 0;
 }
 template <class T, int kColumns, bool kGeneral> int launch_wgmma(const SdpaCuda& p, void* stream) {
-  if constexpr (kColumns <= 64 && !kGeneral)  // 192 rows share a tile's loads; of few queries too many of them would be none
+  if constexpr (kColumns <= 64)  // 192 rows share a tile's loads; of few queries too many of them would be none
     if (p.q_len > 640) return launch_groups<T, kColumns, kGeneral, 3>(p, stream);
   return launch_groups<T, kColumns, kGeneral, 2>(p, stream);
 }

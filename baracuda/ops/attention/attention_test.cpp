@@ -341,9 +341,9 @@ TEST(Attention, InfiniteAndNanScores) {
 TEST(Attention, GrowingScores) {
   for (DType t : kDTypesHere)
     for (int64_t w : {24, 128})
-      for (double step : {0.5, 4.0}) {
+      for (double step : {0.5, 4.0, -4.0}) {  // below 0: ALiBi, whose slope the scores of older keys outweigh
         SdpaDescriptor d = shape(t, 1, 1, 1, 140, 420, w);
-        d.causal = true, d.scale = 1;
+        d.causal = true, d.scale = 1, d.alibi = step < 0;
         Sdpa grown(d, 27, 0.3), plain(d, 27, 0.3);
         for (Sdpa* c : {&grown, &plain}) {
           for (int64_t j = 0; j < 420; ++j) c->k.set(j * w, step * double(j));

@@ -72,6 +72,20 @@ TEST(AttentionSoftcap, Values) {
       check_sdpa(Sdpa(d, 4, 1.5));
     }
 }
+TEST(AttentionSoftcap, LargeScoresInOtherRows) {  // a score's tanh follows from the score alone
+  for (DType t : {DType::f16, DType::bf16})
+    for (int64_t w : {64, 128})
+      for (int64_t rows : {300, 700}) {
+        SdpaDescriptor d{.dtype = t, .q_len = rows, .k_len = rows, .head_dim = w, .causal = true, .softcap = 2};
+        Sdpa small(d, 9, 0.5), large(d, 9, 0.5);
+        for (int64_t i = 3; i < rows; i += 5)
+          for (int64_t e = 0; e < w; ++e) large.q.set(i * w + e, 40 * small.q.at(i * w + e));
+        ASSERT_OK(small.forward());
+        check_sdpa(large);
+        for (int64_t i = 0; i < rows * w; ++i)
+          if (i / w % 5 != 3) ASSERT_EQ(large.y.at(i), small.y.at(i)) << name(t) << " " << i;
+      }
+}
 TEST(AttentionScale, NegativeAndZero) {
   for (DType t : {DType::f32, DType::bf16})
     for (double scale : {-0.3, 0.0, 2.0}) check_sdpa(Sdpa({.dtype = t, .q_len = 30, .k_len = 140, .head_dim = 8, .scale = scale}, 4));
@@ -381,6 +395,9 @@ TEST(AttentionRows, EachOne) {
     shapes.push_back({.dtype = t, .heads = 2, .q_len = 140, .k_len = 190, .head_dim = 160, .scale = -0.2, .causal = true, .alibi = true});
     shapes.push_back({.dtype = t, .heads = 2, .kv_heads = 1, .q_len = 270, .k_len = 200, .head_dim = 192, .head_dim_v = 176, .window_left = 90, .window_right = 60, .softcap = 3, .alibi = true});
     shapes.push_back({.dtype = t, .heads = 2, .q_len = 260, .k_len = 390, .head_dim = 64, .window_right = 80, .alibi = true});
+    shapes.push_back({.dtype = t, .heads = 2, .q_len = 700, .k_len = 750, .head_dim = 64, .causal = true, .softcap = 5, .alibi = true});
+    shapes.push_back({.dtype = t, .heads = 2, .q_len = 660, .k_len = 700, .head_dim = 48, .scale = 1e-3, .causal = true, .window_left = 300, .alibi = true});
+    shapes.push_back({.dtype = t, .heads = 2, .q_len = 300, .k_len = 300, .head_dim = 128, .causal = true, .alibi = true});
     shapes.push_back({.dtype = t, .q_len = 210, .k_len = 330, .head_dim = 248, .softcap = 1, .alibi = true});
   }
   const DeviceKind device = test_stream().device.kind;
