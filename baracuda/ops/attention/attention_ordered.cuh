@@ -12,6 +12,7 @@
 namespace baracuda::inline BARACUDA_ISA {
 namespace attention {
 
+enum class Formula { plain, alibi, capped, general };  // of scores: the products, with ALiBi, with softcap and perhaps ALiBi, one of these two
 struct Work {
   SdpaCuda p;
   uint32_t blocks, parts, section;  // blocks of all; of a head's keys; heads whose rows and dq the L2 cache holds together
@@ -300,11 +301,12 @@ template <class T, int kColumns, int kSums> __device__ __forceinline__ void begi
 }
 // Columns are the tile's queries from `query` on, seen by the lane's key: bit e of the answer.
 template <int kTile> __device__ __forceinline__ uint32_t queries_seen(int2 queries, int query) {
-  const int t = int(threadIdx.x) % 4, from = queries.x - query - 2 * t, to = queries.y - query - 2 * t;
-  uint32_t seen = 0;
-#pragma unroll
-  for (int e = 0; e < kTile / 4; ++e) seen |= uint32_t(e / 2 * 8 + e % 2 >= from && e / 2 * 8 + e % 2 < to) << e;
-  return seen;
+  const int first = query + int(threadIdx.x) % 4 * 2;
+  const auto before = [&](int end) {  // ones for the columns in front of it
+    const int n = end - first < 0 ? 0 : end - first > kTile ? kTile : end - first;
+    return __funnelshift_lc(0xffffffffu, 0, n / 8 * 2 + (n % 8 < 2 ? n % 8 : 2));
+  };
+  return before(queries.y) & ~before(queries.x);
 }
 template <int kSums> __device__ __forceinline__ void keep_seen(float (&x)[kSums][4], int r, uint32_t seen) {
 #pragma unroll
@@ -313,7 +315,12 @@ template <int kSums> __device__ __forceinline__ void keep_seen(float (&x)[kSums]
 // The same of weights in pairs.
 template <int kSums> __device__ __forceinline__ void keep_seen(uint32_t (&weights)[kSums][2], int r, uint32_t seen) {
 #pragma unroll
-  for (int j = 0; j < kSums; ++j) weights[j][r] &= (seen >> 2 * j & 1 ? 0xffffu : 0) | (seen >> (2 * j + 1) & 1 ? 0xffff0000u : 0);
+  for (int j = 0; j < kSums; ++j) {
+    constexpr auto byte = [](int n) { return 0x11 * (8 | n); };  // twice the sign of byte n
+    uint32_t kept;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(kept) : "r"(seen << (7 - 2 * j % 8)), "r"(seen << (6 - 2 * j % 8)), "r"(byte(j / 4) | byte(4 + j / 4) << 8));
+    weights[j][r] &= kept;
+  }
 }
 // Whether lse or delta of one of the tile's queries says that it holds what is not finite: the same for all warps.
 template <int kTile> __device__ __forceinline__ bool any_odd(uint32_t sums) {
@@ -382,18 +389,22 @@ __device__ __forceinline__ void weigh_scores(const float (&x)[kSums][4], uint32_
     second(j, pair<T>(d[0].v, d[1].v), pair<T>(d[2].v, d[3].v));
   }
 }
+// kWeighed sums from `from` on.
+template <class T, Formula kFormula, int kSums, class F>
+__device__ __forceinline__ void to_weights(const float (&x)[kSums][4], uint32_t (&weights)[kSums][2], int from, uint32_t lse, const Work& work, const Scores& f, F second) {
+  if constexpr (kFormula == Formula::plain) weigh_scores<T, false, Distance::none>(x, weights, from, lse, work, f, second);
+  else if (kFormula == Formula::capped || (kFormula == Formula::general && work.cap != 0)) {
+    if (!work.p.slopes) weigh_scores<T, true, Distance::none>(x, weights, from, lse, work, f, second);
+    else weigh_scores<T, true, Distance::each>(x, weights, from, lse, work, f, second);
+  } else {
+    if (f.sided) weigh_scores<T, false, Distance::sided>(x, weights, from, lse, work, f, second);
+    else weigh_scores<T, false, Distance::each>(x, weights, from, lse, work, f, second);
+  }
+}
 template <class T, int kSums, class F>
 __device__ __forceinline__ void to_weights(const float (&x)[kSums][4], uint32_t (&weights)[kSums][2], uint32_t lse, const Work& work, const Scores& f, F second) {
 #pragma unroll
-  for (int j = 0; j < kSums; j += kWeighed) {
-    if (work.cap != 0) {
-      if (!work.p.slopes) weigh_scores<T, true, Distance::none>(x, weights, j, lse, work, f, second);
-      else weigh_scores<T, true, Distance::each>(x, weights, j, lse, work, f, second);
-    } else {
-      if (f.sided) weigh_scores<T, false, Distance::sided>(x, weights, j, lse, work, f, second);
-      else weigh_scores<T, false, Distance::each>(x, weights, j, lse, work, f, second);
-    }
-  }
+  for (int j = 0; j < kSums; j += kWeighed) to_weights<T, Formula::general>(x, weights, j, lse, work, f, second);
 }
 template <class T> __device__ __forceinline__ float slope_of(float weight, float dp, float delta, float factor) {
   if constexpr (kIsF16<T>) return weight * ((dp - delta) * factor);

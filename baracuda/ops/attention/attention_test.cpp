@@ -184,21 +184,22 @@ TEST(Attention, HiddenValuesNeverMatter) {
     }
 }
 TEST(Attention, HiddenQueriesNeverMatter) {  // a NaN query spoils the gradients of the keys that it sees, and no other
-  for (auto [t, w] : dtypes_and_widths()) {
-    SdpaDescriptor d = shape(t, 1, 1, 1, 150, 150, w);
-    d.causal = true;
-    Sdpa clean(d, 22), dirty(d, 22);
-    for (int64_t e = 0; e < w; ++e) dirty.q.set(60 * w + e, NAN), dirty.dy.set(60 * w + e, INFINITY);
-    for (Sdpa* c : {&clean, &dirty}) {
-      ASSERT_OK(c->forward());
-      ASSERT_OK(c->backward());
+  for (auto [t, w] : dtypes_and_widths())
+    for (const char* scores : {"plain", "softcap", "alibi"}) {
+      SdpaDescriptor d = shape(t, 1, 1, 1, 150, 150, w);
+      d.causal = true, d.softcap = *scores == 's' ? 8 : 0, d.alibi = *scores == 'a';
+      Sdpa clean(d, 22), dirty(d, 22);
+      for (int64_t e = 0; e < w; ++e) dirty.q.set(60 * w + e, NAN), dirty.dy.set(60 * w + e, INFINITY);
+      for (Sdpa* c : {&clean, &dirty}) {
+        ASSERT_OK(c->forward());
+        ASSERT_OK(c->backward());
+      }
+      for (int64_t i = 0; i < 150 * w; ++i) {
+        if (i / w <= 60) EXPECT_TRUE(std::isnan(dirty.dk.at(i)) && !std::isfinite(dirty.dv.at(i))) << name(t) << " " << scores << " " << i / w;
+        else EXPECT_TRUE(dirty.dk.at(i) == clean.dk.at(i) && dirty.dv.at(i) == clean.dv.at(i)) << name(t) << " " << scores << " " << i / w;
+        if (i / w != 60) EXPECT_EQ(dirty.dq.at(i), clean.dq.at(i));
+      }
     }
-    for (int64_t i = 0; i < 150 * w; ++i) {
-      if (i / w <= 60) EXPECT_TRUE(std::isnan(dirty.dk.at(i)) && !std::isfinite(dirty.dv.at(i)));
-      else EXPECT_TRUE(dirty.dk.at(i) == clean.dk.at(i) && dirty.dv.at(i) == clean.dv.at(i)) << name(t) << " " << i / w;
-      if (i / w != 60) EXPECT_EQ(dirty.dq.at(i), clean.dq.at(i));
-    }
-  }
 }
 TEST(Attention, OneValueThatIsNotFinite) {  // in v it shows in its column, in dy in its column of dv
   for (auto [t, w] : dtypes_and_widths())
@@ -413,13 +414,14 @@ TEST(Attention, case_dq_determinism) {
   check_repeat_bits<FlashSdpaBackward>(d, c.backward_args(), {}, 8);
 }
 TEST(Attention, case_dq_determinism_local) {
-  for (int64_t width : {32, 256}) {
-    SdpaDescriptor d = shape(DType::bf16, 1, 4, 1, 150, 150, width);
-    d.window_left = 64, d.window_right = 0, d.softcap = 30;
-    Sdpa c(d, 3);
-    ASSERT_OK(c.forward());
-    check_repeat_bits<FlashSdpaBackward>(d, c.backward_args(), {}, 2);
-  }
+  for (int64_t width : {32, 256})
+    for (bool capped : {true, false}) {
+      SdpaDescriptor d = shape(DType::bf16, 1, 4, 1, 150, 150, width);
+      d.window_left = 64, d.window_right = 0, d.softcap = capped ? 30 : 0, d.alibi = !capped;
+      Sdpa c(d, 3);
+      ASSERT_OK(c.forward());
+      check_repeat_bits<FlashSdpaBackward>(d, c.backward_args(), {}, 2);
+    }
 }
 // Item b of a tensor whose first axis is the batch.
 TensorView item(const TensorView& v, int64_t b) {

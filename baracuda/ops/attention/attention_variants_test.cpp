@@ -399,6 +399,8 @@ TEST(AttentionRows, EachOne) {
     shapes.push_back({.dtype = t, .heads = 2, .q_len = 660, .k_len = 700, .head_dim = 48, .scale = 1e-3, .causal = true, .window_left = 300, .alibi = true});
     shapes.push_back({.dtype = t, .heads = 2, .q_len = 300, .k_len = 300, .head_dim = 128, .causal = true, .alibi = true});
     shapes.push_back({.dtype = t, .q_len = 210, .k_len = 330, .head_dim = 248, .softcap = 1, .alibi = true});
+    shapes.push_back({.dtype = t, .heads = 2, .q_len = 530, .k_len = 700, .head_dim = 64, .head_dim_v = 48, .causal = true, .alibi = true});
+    shapes.push_back({.dtype = t, .heads = 4, .kv_heads = 2, .q_len = 400, .k_len = 300, .head_dim = 56, .softcap = 2, .alibi = true});
   }
   const DeviceKind device = test_stream().device.kind;
   for (const SdpaDescriptor& d : shapes) {
