@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gpu_bench.py LIBRARY [--out DIR] [NAME...]: correctness on fresh random data and times on the GPU at hand, beside torch.
+"""gpu_bench.py LIBRARY [--out DIR] [--only REGEX] [NAME...]: correctness on fresh random data and times on the GPU at hand, beside torch.
 
 Each case: our plan on torch's tensors, outputs poisoned, compared with the formula in float64 on the same card; the same bits in
 REPEATS runs with other work on the card; then the median time of a run from CUDA graphs that hold several, torch's the same way. Floors are measured in the
@@ -9,6 +9,7 @@ import argparse
 import importlib
 import json
 import pathlib
+import re
 import statistics
 import sys
 
@@ -82,6 +83,7 @@ def main():
     p.add_argument("library")
     p.add_argument("names", nargs="*", help="families; all by default")
     p.add_argument("--out", default="")
+    p.add_argument("--only", default="", help="a regular expression that a case's name and dtype match")
     a = p.parse_args()
     for file in sorted(pathlib.Path(__file__).parent.glob("gpu_cases_*.py")):
         if not a.names or file.stem.removeprefix("gpu_cases_") in a.names:
@@ -96,8 +98,10 @@ def main():
     for family, name, dtype, make in CASES:
         if a.names and family not in a.names:
             continue
-        torch.cuda.empty_cache()
         label = f"{name} {str(dtype).split('.')[1]}"
+        if not re.search(a.only, label):
+            continue
+        torch.cuda.empty_cache()
         try:
             c = make(dtype)
             plan = library.plan(c["op"], DEVICE, **{"preference": c.get("preference"), **c["fields"]})
