@@ -93,9 +93,18 @@ template <class T, int L> void transpose(const void* vx, void* vy, int64_t rows,
   T* y = static_cast<T*>(vy);
 #if BARACUDA_VECTOR_BYTES
   if constexpr (L > 1) {
+    constexpr int64_t kAhead = 2, kFar = 2048;  // squares; bytes from row to row of y that the processor does not fetch ahead by itself
     const int64_t whole_rows = rows / L * L, whole_columns = columns / L * L;
+    const bool far = !past && y_step * int64_t(sizeof(T)) >= kFar;
     for (int64_t j = 0; j < whole_columns; j += L)
-      for (int64_t i = 0; i < whole_rows; i += L) transpose_square<T, L>(x + j * x_step + i, y + i * y_step + j, x_step, y_step, past);
+      for (int64_t i = 0; i < whole_rows; i += L) {
+        if (far)
+          for (int64_t r = i + kAhead * L; r < i + (kAhead + 1) * L && r < whole_rows; ++r) {
+            if (j == 0) __builtin_prefetch(y + r * y_step, 1, 3);
+            __builtin_prefetch(y + r * y_step + j + L - 1, 1, 3);
+          }
+        transpose_square<T, L>(x + j * x_step + i, y + i * y_step + j, x_step, y_step, past);
+      }
     transpose_part(x + whole_columns * x_step, y + whole_columns, whole_rows, columns - whole_columns, x_step, y_step);
     transpose_part(x + whole_rows, y + whole_rows * y_step, rows - whole_rows, columns, x_step, y_step);
     if (past) store_past_fence();

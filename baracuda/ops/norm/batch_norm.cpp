@@ -66,14 +66,14 @@ struct Kept {
   Vectors given;
   void *shift, *rest, *scale, *mean_g = nullptr, *minus_dot = nullptr;  // the last two: of the gradient, for statistics of the batch
   Statistics* found = nullptr;
-  ChannelSums *total = nullptr, *sums = nullptr;  // sums: chunks_of() a channel
+  ChunkSums *total = nullptr, *sums = nullptr;  // sums: chunks_of() a channel
   Kept(const BatchNormDescriptor& d, Carver& c, bool backward, bool batch) : type(accumulator(d.dtype)), given(carve_vectors(d, c, !backward)) {
     const auto vector = [&](std::string_view what) { return c.take_bytes(what, channels_of(d), byte_size(type)); };
     shift = vector("mean"), rest = vector("rest of the mean"), scale = vector("rstd");
     if (backward && batch) mean_g = vector("mean of the gradient"), minus_dot = vector("mean of its product");
     if (!backward && !batch) return;
-    found = c.take<Statistics>("statistics", channels_of(d)), total = c.take<ChannelSums>("sums", channels_of(d));
-    sums = static_cast<ChannelSums*>(c.take_bytes("sums of chunks", chunks_of(d) ? channels_of(d) : 0, sizeof(ChannelSums) * uint64_t(std::max<int64_t>(chunks_of(d), 1))));
+    found = c.take<Statistics>("statistics", channels_of(d)), total = c.take<ChunkSums>("sums", channels_of(d));
+    sums = static_cast<ChunkSums*>(c.take_bytes("sums of chunks", chunks_of(d) ? channels_of(d) : 0, sizeof(ChunkSums) * uint64_t(std::max<int64_t>(chunks_of(d), 1))));
   }
   void put(void* vector, int64_t c, double value) const {
     if (type == DType::f64) static_cast<double*>(vector)[c] = value;
@@ -95,24 +95,28 @@ int64_t group_of(const BatchNormDescriptor& d, std::initializer_list<const Chann
   return std::clamp<int64_t>(kGroupBytes / int64_t(byte_size(d.dtype)) / count_of(d), 1, channels_of(d));
 }
 
-// Sums of every chunk of `count` channels from c0 on: of x, or of a gradient dy. Where channels lie next to one another a line's worth of
-// them is turned around first.
+constexpr int64_t kLaneTile = 64;  // channels: 256 KiB of a chunk in f32, which the second-level cache keeps between two looks
+// Sums of every chunk of `count` channels from c0 on: of x, or of a gradient dy. Where the channels of one of two tensors alone lie next to one
+// another a line's worth of them is turned around first.
 void sum_chunks_of(const BatchNormDescriptor& d, const Kept& kept, const Channels& x, const Channels* dy, int64_t c0, int64_t count, int threads) {
   const BatchNormKernels& kernels = BARACUDA_ISA_PICK_BF16(batch_norm_kernels);
   const auto kernel = (dy ? kernels.gradient : kernels.moments)[d.dtype];
   const int64_t size = int64_t(byte_size(d.dtype)), n = count_of(d), chunks = chunks_of(d);
   const auto turn = BARACUDA_ISA_PICK(move_kernels).transpose[std::countr_zero(uint64_t(size))];
-  const bool lanes = x.lanes || (dy && dy->lanes);
-  const int64_t tile = lanes ? 64 / size : 1, tiles = (count + tile - 1) / tile;
+  const bool lanes = x.lanes || (dy && dy->lanes), all_lanes = x.lanes && (!dy || dy->lanes);
+  const int64_t tile = all_lanes ? kLaneTile : lanes ? 64 / size : 1, tiles = (count + tile - 1) / tile;
   constexpr int64_t kPitch = kChannelChunk + 16;  // not a power of two: rows would meet in the first-level cache
   parallel_for(tiles * chunks, 8, threads, [&](int64_t begin, int64_t end, int) {
     alignas(64) char turned[2][64 * kPitch];
     for (int64_t u = begin; u < end; ++u) {
       const int64_t chunk = lanes ? u / tiles : u % chunks, in_group = (lanes ? u % tiles : u / chunks) * tile, c = c0 + in_group;
       ChannelChunk p{{}, {}, kept.from(kept.shift, c), kept.from(kept.scale, c), std::min(tile, count - in_group),
-                     std::min(kChannelChunk, n - chunk * kChannelChunk), kept.sums + c * chunks + chunk, chunks};
+                     std::min(kChannelChunk, n - chunk * kChannelChunk), kept.sums + c * chunks + chunk, chunks, all_lanes};
+      const int64_t next = u + 1 < end ? u + 1 : u, next_m = std::min(kChannelChunk, n - next / tiles * kChannelChunk);
       const auto take = [&](const Channels& t, char* buffer) -> ChannelChunk::Rows {
-        const int64_t first = chunk * kChannelChunk;
+        const int64_t first = chunk * kChannelChunk, step = t.all.stride[0];
+        if (all_lanes)  // what is asked for ahead has as many rows
+          return {at(t.rows, c + first * step), step, 0, nullptr, next_m < p.m ? at(t.rows, c + first * step) : at(t.rows, c0 + next % tiles * tile + next / tiles * kChannelChunk * step)};
         if (!t.lanes) return {t.channel(c), t.pitch(), first, unless_dense(t.all)};
         turn(at(t.rows, c + first * t.all.stride[0]), buffer, p.channels, p.m, t.all.stride[0], kPitch, false);
         return {buffer, kPitch, 0, nullptr};

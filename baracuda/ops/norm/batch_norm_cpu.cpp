@@ -13,42 +13,132 @@ namespace {
 template <class T> Chunks<T> chunks_of(const ChannelChunk::Rows& rows, int64_t c, Acc<T>* buffer) {
   return {static_cast<const T*>(rows.at) + c * rows.pitch, rows.lay, buffer};
 }
+// K sums of each of P packs of channels that lie next to one another.
+template <class V, int K, int P> struct LaneSums {
+  V sum[K][P];
+  BARACUDA_HD friend LaneSums operator+(const LaneSums& a, const LaneSums& b) {
+    LaneSums s;
+#pragma GCC unroll 8
+    for (int j = 0; j < K; ++j)
+#pragma GCC unroll 8
+      for (int k = 0; k < P; ++k) s.sum[j][k] = a.sum[j][k] + b.sum[j][k];
+    return s;
+  }
+};
+// Down m rows in the order of chunk_sum(): a lane's rows l, l + 64 ..., and lanes in the order in which their tree joins them, so that nothing is
+// kept but what waits for its neighbour. step(acc, row) adds one element of each channel; fetch(row) asks for a row of what comes next.
+template <class V, int K, int P, class Step, class Fetch> BARACUDA_HD LaneSums<V, K, P> lane_sums(int m, const Step& step, const Fetch& fetch) {
+  return sum_pairs<LaneSums<V, K, P>>(kSumLanes, [&](int64_t t) __attribute__((always_inline)) {
+    LaneSums<V, K, P> s;
+#pragma GCC unroll 8
+    for (int j = 0; j < K; ++j)
+#pragma GCC unroll 8
+      for (int k = 0; k < P; ++k) s.sum[j][k] = -0.0;
+    int lane = 0;
+    for (int bit = 1; bit < kSumLanes; bit *= 2) lane |= t & bit ? kSumLanes / 2 / bit : 0;
+    for (int i = lane; i < m; i += kSumLanes) step(s.sum, i);
+    for (int i = int(t) * m / kSumLanes; i < int(t + 1) * m / kSumLanes; ++i) fetch(i);
+    return s;
+  });
+}
+// f(packs side by side, first channel, lanes used of each), of a line's width where that many are left.
+template <class T, class F> void each_lanes(int64_t channels, F f) {
+  constexpr int N = kLanes<Acc<T>>, P = 4;
+  int64_t c = 0;
+  for (; c + P * N <= channels; c += P * N) f(std::integral_constant<int, P>(), c, N);
+  for (; c < channels; c += N) f(std::integral_constant<int, 1>(), c, int(channels - c < N ? channels - c : N));
+}
+template <class T> BARACUDA_HD void fetch_row(const ChannelChunk::Rows& rows, int64_t i, int64_t c, int64_t count) {
+  const char* const from = reinterpret_cast<const char*>(static_cast<const T*>(rows.next) + i * rows.pitch + c);
+  for (int64_t b = 0; b < count * int64_t(sizeof(T)); b += 64) __builtin_prefetch(from + b, 0, 2);
+}
+template <class T> void lane_moments(const ChannelChunk& p) {
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>;
+  using V = Pack<A, N>;
+  using D = Pack<double, N>;
+  each_lanes<T>(p.channels, [&]<int P>(std::integral_constant<int, P>, int64_t c, int count) {
+    const T* const x = static_cast<const T*>(p.x.at) + c;
+    const auto at = [&](int i, int k) __attribute__((always_inline)) { return get<N>(x + i * p.x.pitch + k * N, count); };
+    const auto fetch = [&](int i) __attribute__((always_inline)) { fetch_row<T>(p.x, i, c, (P - 1) * N + count); };
+    const auto sums = lane_sums<V, 1, P>(int(p.m), [&](V (&acc)[1][P], int i) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+      for (int k = 0; k < P; ++k) acc[0][k] = acc[0][k] + at(i, k);
+    }, fetch);
+    const D m = double(p.m);
+    V shift[P];
+    for (int k = 0; k < P; ++k) shift[k] = convert<A>(convert<double>(sums.sum[0][k]) / m);
+    const auto moments = lane_sums<V, 2, P>(int(p.m), [&](V (&acc)[2][P], int i) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+      for (int k = 0; k < P; ++k) {
+        const V d = at(i, k) - shift[k];
+        acc[0][k] = acc[0][k] + d, acc[1][k] = fma(d, d, acc[1][k]);
+      }
+    }, [](int) {});
+    for (int k = 0; k < P; ++k) {
+      const D rest = convert<double>(moments.sum[0][k]) / m;
+      alignas(64) double a[N], b[N], e[N];
+      store<double, N>(a, convert<double>(shift[k])), store<double, N>(b, rest), store<double, N>(e, convert<double>(moments.sum[1][k]) - m * (rest * rest));
+      for (int l = 0; l < count; ++l) p.sums[(c + k * N + l) * p.chunks] = {a[l], b[l], e[l]};
+    }
+  });
+}
+template <class T> void lane_gradient(const ChannelChunk& p) {
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>;
+  using V = Pack<A, N>;
+  each_lanes<T>(p.channels, [&]<int P>(std::integral_constant<int, P>, int64_t c, int count) {
+    const T *const x = static_cast<const T*>(p.x.at) + c, *const dy = static_cast<const T*>(p.dy.at) + c;
+    V shift[P], scale[P];
+    for (int k = 0; k < P; ++k) {
+      shift[k] = get<N>(static_cast<const A*>(p.shift) + c + k * N, count);
+      scale[k] = get<N>(static_cast<const A*>(p.scale) + c + k * N, count);
+    }
+    const auto found = lane_sums<V, 3, P>(int(p.m), [&](V (&acc)[3][P], int i) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+      for (int k = 0; k < P; ++k) {
+        const V h = (get<N>(x + i * p.x.pitch + k * N, count) - shift[k]) * scale[k], e = get<N>(dy + i * p.dy.pitch + k * N, count);
+        acc[0][k] = acc[0][k] + e, acc[1][k] = fma(e, h, acc[1][k]), acc[2][k] = acc[2][k] + h;
+      }
+    }, [&](int i) __attribute__((always_inline)) {
+      fetch_row<T>(p.x, i, c, (P - 1) * N + count), fetch_row<T>(p.dy, i, c, (P - 1) * N + count);
+    });
+    for (int k = 0; k < P; ++k)
+      for (int l = 0; l < count; ++l)
+        p.sums[(c + k * N + l) * p.chunks] = {double(found.sum[0][k].lane(l)), double(found.sum[1][k].lane(l)), double(found.sum[2][k].lane(l))};
+  });
+}
 template <class T> void moments(const ChannelChunk& p) {
+  if (p.lanes) return lane_moments<T>(p);
   alignas(64) Acc<T> buffer[kSumChunk];
   for (int64_t c = 0; c < p.channels; ++c) {
     Chunks<T> x = chunks_of<T>(p.x, c, buffer);
     Acc<T> shift;
     const Moments part = chunk_moments(x, p.x.first, int(p.m), shift);
-    p.sums[c * p.chunks] = {double(shift), part.mean, part.squares};
+    p.sums[c * p.chunks] = chunk_sums_of(part, double(shift));
   }
 }
 template <class T> void gradient(const ChannelChunk& p) {
+  if (p.lanes) return lane_gradient<T>(p);
   using A = Acc<T>;
   alignas(64) A x_buffer[kSumChunk], dy_buffer[kSumChunk];
   for (int64_t c = 0; c < p.channels; ++c) {
     Chunks<T> x = chunks_of<T>(p.x, c, x_buffer), dy = chunks_of<T>(p.dy, c, dy_buffer);
     const GradientSums g = chunk_gradient_sums<false>(x, p.x.first, dy, p.dy.first, nullptr, int(p.m), static_cast<const A*>(p.shift)[c], static_cast<const A*>(p.scale)[c]);
-    p.sums[c * p.chunks] = {g.e, g.eh, g.h};
+    p.sums[c * p.chunks] = chunk_sums_of(g);
   }
 }
 template <class T> void join_moments(const ChannelJoin& p) {
   alignas(64) Acc<T> buffer[kSumChunk];
   for (int64_t c = 0; c < p.channels; ++c) {
-    const ChannelSums* sums = p.sums + c * p.chunks;
-    const double point = sums[0].a;
-    const Moments all = sum_pairs<Moments>(p.chunks, [&](int64_t k) {
-      const int64_t left = p.n - k * kChannelChunk;
-      return Moments{double(left < kChannelChunk ? left : kChannelChunk), sums[k].b + (sums[k].a - point), sums[k].c};
-    });
     Chunks<T> x{static_cast<const T*>(p.x) + c * p.x_pitch, p.x_lay, buffer};
-    p.found[c] = statistics_of(all, point, p.n, p.eps, x);
+    p.found[c] = joined_statistics(p.sums + c * p.chunks, p.chunks, kChannelChunk, p.n, p.eps, x);
   }
 }
 template <class T> void join_gradient(const ChannelJoin& p) {
   using A = Acc<T>;
   for (int64_t c = 0; c < p.channels; ++c) {
-    const ChannelSums* sums = p.sums + c * p.chunks;
-    const GradientSums all = sum_pairs<GradientSums>(p.chunks, [&](int64_t k) { return GradientSums{sums[k].a, sums[k].b, sums[k].c}; });
+    const GradientSums all = joined_gradient(p.sums + c * p.chunks, p.chunks);
     p.total[c] = {all.e, all.eh, all.h};
     if (!p.mean_g) continue;
     const double w = static_cast<const A*>(p.weight)[c];
@@ -88,14 +178,19 @@ template <class T, template <class> class F, bool kX, bool kDy> void by_rows(con
     const F<V> f(p.of, [&](const void* v) { return V(double(static_cast<const A*>(v)[c])); });
     Chunks<T> x{static_cast<const T*>(p.x) + (kX ? r * p.x_pitch : 0), p.x_lay, x_buffer}, dy{static_cast<const T*>(p.dy) + (kDy ? r * p.dy_pitch : 0), p.dy_lay, dy_buffer};
     T* y = static_cast<T*>(p.y) + r * p.y_pitch;
-    each_chunk(p.n, [&](int64_t at, int m) {
-      const int64_t first = p.first + at;
-      const A *from = kX ? x(first, m) : nullptr, *e_from = kDy ? dy(first, m) : nullptr;
-      T* to = p.y_lay ? out : y + first;
+    const auto write = [&](const auto* from, const auto* e_from, T* to, int m) {
       put_row(to, m, past, [&](int64_t i, int count) __attribute__((always_inline)) {
         const V none = 0;
+        if (kX) fetch_near(from + i);
+        if (kDy) fetch_near(e_from + i);
         return f(kX ? get<N>(from + i, count) : none, kDy ? get<N>(e_from + i, count) : none);
       });
+    };
+    each_chunk(p.n, [&](int64_t at, int m) {
+      const int64_t first = p.first + at;
+      T* to = p.y_lay ? out : y + first;
+      if (!p.x_lay && !p.dy_lay) write(kX ? x.x + first : nullptr, kDy ? dy.x + first : nullptr, to, m);
+      else write(kX ? x(first, m) : nullptr, kDy ? dy(first, m) : nullptr, to, m);
       if (p.y_lay) scatter(to, y, *p.y_lay, first, m);
     });
   }
@@ -119,6 +214,8 @@ template <class T, template <class> class F, bool kX, bool kDy> void by_lanes(co
       for (int64_t r = first; r < end; ++r) {
         const V none = 0;
         V out[P];
+        if (kX) __builtin_prefetch(x + (r + kRows) * p.x_pitch + at, 0, 2);
+        if (kDy) __builtin_prefetch(dy + (r + kRows) * p.dy_pitch + at, 0, 2);
 #pragma GCC unroll 8
         for (int k = 0; k < P; ++k)
           out[k] = f[k](kX ? get<N>(x + r * p.x_pitch + at + k * N, count) : none, kDy ? get<N>(dy + r * p.dy_pitch + at + k * N, count) : none);

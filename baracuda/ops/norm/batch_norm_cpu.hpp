@@ -7,20 +7,22 @@
 namespace baracuda {
 
 constexpr int64_t kChannelChunk = 1024;
-struct ChannelSums { double a, b, c; };
 
-// m elements, from `first` on, of `channels` channels, a pitch apart.
+// m elements, from `first` on, of `channels` channels, a pitch apart; or, `lanes`, m rows, a pitch apart, of one element of each channel, with those
+// that are summed next.
 struct ChannelChunk {
   struct Rows {
     const void* at;
     int64_t pitch, first;
     const RowLay* lay;  // null: dense
+    const void* next;   // of lanes
   };
   Rows x, dy;
   const void *shift, *scale;  // of each of these channels, for the sums of a gradient
   int64_t channels, m;
-  ChannelSums* sums;          // `chunks` a channel
+  ChunkSums* sums;            // `chunks` a channel
   int64_t chunks;
+  bool lanes;
 };
 // All chunks of `channels` channels of n elements. Of x: their statistics; of a gradient: its sums e and e xhat and, with the weight and
 // for statistics of the batch, what dx is made with.
@@ -30,9 +32,9 @@ struct ChannelJoin {
   const RowLay* x_lay;
   int64_t channels, n, chunks;
   double eps;
-  const ChannelSums* sums;
+  const ChunkSums* sums;
   Statistics* found;
-  ChannelSums* total;
+  ChunkSums* total;
   const void* weight;
   void *rest, *mean_g, *minus_dot;  // mean_g null: the statistics are constants
 };

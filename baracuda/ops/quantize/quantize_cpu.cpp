@@ -1,5 +1,6 @@
 // Maps of quantisation: 1 byte of code beside sizeof(T) of value; the floor is memory bandwidth. Elements that have a scale each are divided by it,
 // those of a row multiplied with its reciprocal and set right: the same bits.
+#include "baracuda/host/fetch_ahead.hpp"
 #include "baracuda/math/bf16_instruction.hpp"
 #include "baracuda/ops/quantize/quantize_cpu.hpp"
 #include "baracuda/ops/quantize/quantize_math.hpp"
@@ -219,11 +220,6 @@ template <class T> struct DequantizeTermsOf {
   }
 };
 
-// While a row is read, what comes kAhead bytes later is asked for.
-constexpr int kAhead = 4096;
-template <int kBytes> BARACUDA_HD void fetch_ahead(const void* p) {
-  for (int b = 0; b < kBytes; b += 64) __builtin_prefetch(static_cast<const char*>(p) + kAhead + b, 0, 2);
-}
 template <class F, class T> void map(const double* parameters, const void* const* in, void* const* out, int64_t n) {
   int size[F::in + 2 + F::out];
   for (int k = 0; k < F::in; ++k) size[k] = F::size[k];

@@ -1,4 +1,5 @@
 #include "baracuda/ops/random/dropout.hpp"
+#include <bit>
 #include "baracuda/ops/copy/copy_elements.hpp"
 #include "baracuda/ops/random/random_detail.hpp"
 #include "baracuda/ops/random/random_words.hpp"
@@ -18,27 +19,15 @@ template <class D> PrecisionGuarantee guarantee(const D& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
 }
 
-template <class T> void drop(const void* from, void* to, bool* mask, const uint32_t* w, int64_t n, double p) {
-  using A = Acc<T>;
-  const uint64_t least = threshold(p);
-  const A factor = A(random_detail::kept_factor(p));
-  const T* x = static_cast<const T*>(from);
-  T* y = static_cast<T*>(to);
-  for (int64_t i = 0; i < n; ++i) {
-    const bool keep = w[i] >= least;
-    if (mask) mask[i] = keep;
-    y[i] = random::dropped(x[i], keep, factor);
-  }
-}
 void run_drop(const DropoutDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& mask, uint64_t seed, uint64_t offset, int threads) {
-  visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
-    auto run = [&](void* const* at, const uint32_t* w, int64_t n, bool* kept) { drop<T>(at[0], at[1], kept, w, n, d.p); };
-    const MapOperand in = MapOperand::of(x), out = MapOperand::of(y);
-    if (mask.absent()) for_words(d.shape, {in}, {out}, seed, offset, threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) { run(at, w, n, nullptr); });
-    else for_words(d.shape, {in}, {out, MapOperand::of(mask)}, seed, offset, threads,
-                   [&](void* const* at, const uint32_t* w, int64_t n, int64_t) { run(at, w, n, static_cast<bool*>(at[2])); });
-    return 0;
-  });
+  const auto drop = BARACUDA_ISA_PICK(random_kernels).drop[d.dtype];
+  const auto run = [&](void* const* at, const uint32_t* w, int64_t n, bool* kept) {
+    drop({at[0], at[1], kept, w, n, threshold(d.p), random_detail::kept_factor(d.p)});
+  };
+  const MapOperand in = MapOperand::of(x), out = MapOperand::of(y);
+  if (mask.absent()) for_words(d.shape, {in}, {out}, seed, offset, threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) { run(at, w, n, nullptr); });
+  else for_words(d.shape, {in}, {out, MapOperand::of(mask)}, seed, offset, threads,
+                 [&](void* const* at, const uint32_t* w, int64_t n, int64_t) { run(at, w, n, static_cast<bool*>(at[2])); });
 }
 Status run_dropout(const Launch<Dropout>& l) {
   run_drop(l.desc, l.args.x, l.args.y, l.args.mask, l.args.seed, l.args.offset, l.threads);
@@ -51,25 +40,14 @@ Status run_dropout_backward(const Launch<DropoutBackward>& l) {
 Status run_bernoulli(const Launch<Bernoulli>& l) {
   const auto& d = l.desc;
   const Bytes16 one = bits_of(d.dtype, 1);
-  const bool tensor = !l.args.probabilities.absent();
-  const uint64_t below = threshold(d.p);
-  const bool always = below >> 32;
-  const uint32_t bound = uint32_t(below);  // of the words
+  const auto chance = BARACUDA_ISA_PICK(random_kernels).chance[std::countr_zero(byte_size(d.dtype))];
   const MapOperand out = MapOperand::of(l.args.y);
-  with_element(d.dtype, [&]<class T>(T) {
-    if constexpr (!std::is_integral_v<T>) return;  // of 16 bytes: no dtype that is drawn
-    else if (tensor)
-      for_words(d.shape, {MapOperand::of(l.args.probabilities)}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) {
-        const float* p = static_cast<const float*>(at[0]);
-        T* const y = static_cast<T*>(at[1]);
-        for (int64_t i = 0; i < n; ++i) y[i] = T(T(0) - T(random::below(w[i], p[i]))) & T(one.a);
-      });
-    else
-      for_words(d.shape, {}, {out}, l.args.seed, l.args.offset, l.threads, [&](void* const* at, const uint32_t* w, int64_t n, int64_t) {
-        T* const y = static_cast<T*>(at[0]);
-        for (int64_t i = 0; i < n; ++i) y[i] = T(T(0) - T((w[i] < bound) | always)) & T(one.a);
-      });
-  });
+  if (l.args.probabilities.absent())
+    for_words(d.shape, {}, {out}, l.args.seed, l.args.offset, l.threads,
+              [&](void* const* at, const uint32_t* w, int64_t n, int64_t) { chance({nullptr, at[0], w, n, threshold(d.p), one.a}); });
+  else
+    for_words(d.shape, {MapOperand::of(l.args.probabilities)}, {out}, l.args.seed, l.args.offset, l.threads,
+              [&](void* const* at, const uint32_t* w, int64_t n, int64_t) { chance({static_cast<const float*>(at[0]), at[1], w, n, 0, one.a}); });
   return {};
 }
 

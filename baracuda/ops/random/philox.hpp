@@ -47,7 +47,12 @@ template <int N> BARACUDA_HD PhiloxBlock<N> philox(PhiloxBlock<N> counter, uint6
 template <int N> BARACUDA_HD PhiloxBlock<N> philox_blocks(uint64_t first, uint64_t seed) {
   PhiloxBlock<N> c;
   if constexpr (N == 1) c.word[0] = uint32_t(first), c.word[1] = uint32_t(first >> 32);
-  else for (int i = 0; i < N; ++i) c.word[0][i] = uint32_t(first + uint64_t(i)), c.word[1][i] = uint32_t((first + uint64_t(i)) >> 32);
+  else {
+    Words<N> lane;
+    for (int i = 0; i < N; ++i) lane[i] = uint32_t(i);
+    c.word[0] = lane + uint32_t(first);
+    c.word[1] = uint32_t(first >> 32) - Words<N>(c.word[0] < lane);  // the carry is a lane of ones, -1
+  }
   c.word[2] = c.word[3] = Words<N>{};
   return philox<N>(c, seed);
 }

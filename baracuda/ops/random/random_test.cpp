@@ -80,6 +80,15 @@ TEST(Random, ElementsComeFromTheirWords) {
     EXPECT_CLOSE(z, want_z, {}, &scale);
   }
 }
+TEST(Random, NumbersOfBlocksCarry) {  // their low half wraps among the blocks that are made together
+  for (DType t : kFloats) {
+    const uint64_t seed = 5, offset = (uint64_t(t == DType::f64 ? 2 : 4) << 32) - 500;
+    Tensor u(t, {1003});
+    ASSERT_OK(run_plan<RandomUniform>({t, {1003}, 0, 1}, {u, seed, offset}));
+    for (int64_t i = 0; i < 1003; ++i)
+      ASSERT_EQ(u.at(i), std::min(rounded(t, uniform_of(t, seed, offset + uint64_t(i))), 1 - 2 * unit_roundoff(t) / 2)) << name(t) << " " << i;
+  }
+}
 TEST(Random, AnySplitStrideThreadsAndInstructionSet) {
   for (DType t : kFloats) {
     const int64_t n = 20011;

@@ -121,7 +121,8 @@ struct Results {
       walk.at(first + i, at);
       run = std::min({kMost, count - i, walk.kept.inner - (first + i) % walk.kept.inner});
       const int64_t step = walk.kept.inner_stride(1);
-      if (floating)
+      if (d.kind == ReduceKind::logsumexp) BARACUDA_ISA_PICK(reduce_log_table).of(s + i, value, run);
+      else if (floating)
         for (int64_t k = 0; k < run; ++k) value[k] = reduce_math::value(plain_kind(d), double(walk.n), d.correction, d.p, s[i + k]);
       visit_dtype(kReduceDTypes, y_dtype(d), 0, [&]<class T>() {
         T* const y = a.y.as<T>() + at[1];

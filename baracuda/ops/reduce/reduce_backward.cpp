@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -199,24 +200,30 @@ void run_slice(const Problem& problem, const Scratch& s, int threads) {
   const Operand x = !problem.x.data || !reduce_saved(d.kind).x ? problem.dx : last ? reversed(problem.x, problem.shape, problem.mask) : problem.x;
   const ReduceWalk walk(problem.shape, problem.mask, x.strides, {&problem.dy.strides, &problem.y.strides, one_of_ties(d) ? &problem.dx.strides : &problem.mean.strides});
   const Numbers numbers{problem, walk, s, needs_y};
-  auto each_row = [&](auto f) {
+  const auto each_run = [&](auto f) {  // f(first row, rows, offsets) of neighbours
     parallel_for(walk.outputs, 1024, threads, [&](int64_t begin, int64_t end, int) {
-      for (int64_t o = begin; o < end; ++o) {
+      for (int64_t o = begin, run; o < end; o += run) {
         int64_t at[4];
         walk.at(o, at);
-        f(o, at);
+        run = std::min({kMostRun, end - o, walk.kept.inner - o % walk.kept.inner});
+        f(o, run, at);
       }
     });
   };
+  const int64_t y_step = walk.kept.inner_stride(2);
   const ReduceKind kind = plain_kind(d);
-  bool counts = kind == ReduceKind::nanmean || (is_extremum(kind) && !one_of_ties(d));
+  std::atomic<bool> counts = kind == ReduceKind::nanmean || (is_extremum(kind) && !one_of_ties(d));
   if (kind == ReduceKind::logsumexp)  // the infinite share: only then are they counted
-    for (int64_t o = 0; o < walk.outputs && !counts; ++o) {
-      int64_t at[4];
-      walk.at(o, at);
-      counts = read(problem.y, at[2]) == INFINITY;
-    }
-  if (counts) each_row([&](int64_t o, const int64_t (&at)[4]) { s.shift[o] = kind == ReduceKind::nanmean ? NAN : read(problem.y, at[2]); });
+    each_run([&](int64_t, int64_t run, const int64_t (&at)[4]) {
+      double y[kMostRun];
+      read_run(problem.y, at[2], y_step, run, y);
+      if (std::find(y, y + run, INFINITY) != y + run) counts = true;
+    });
+  if (counts)
+    each_run([&](int64_t o, int64_t run, const int64_t (&at)[4]) {
+      if (kind == ReduceKind::nanmean) std::fill_n(s.shift + o, run, NAN);
+      else read_run(problem.y, at[2], y_step, run, s.shift + o);
+    });
   if (counts || one_of_ties(d) || (has_mean(kind) && !problem.mean.data)) {
     TensorView all;
     all.data = x.data, all.dtype = x.dtype, all.shape = problem.shape, all.strides = x.strides;
@@ -231,9 +238,12 @@ void run_slice(const Problem& problem, const Scratch& s, int threads) {
   map(problem, walk, s, threads);
   if (!one_of_ties(d)) return;
   const Strided<1> row = reduced_walk(problem.shape, problem.mask, problem.dx.strides);
-  each_row([&](int64_t o, const int64_t (&at)[4]) {
+  const int64_t dy_step = walk.kept.inner_stride(1), dx_step = walk.kept.inner_stride(3);
+  each_run([&](int64_t o, int64_t run, const int64_t (&at)[4]) {
+    double dy[kMostRun];
+    read_run(problem.dy, at[1], dy_step, run, dy);
     visit_dtype(Floating{}, d.dtype, 0, [&]<class T>() {
-      reinterpret_cast<T*>(problem.dx.data)[at[3] + row_offset(row, int64_t(s.shift[o]))] = from_double<T>(read(problem.dy, at[1]));
+      for (int64_t k = 0; k < run; ++k) reinterpret_cast<T*>(problem.dx.data)[at[3] + k * dx_step + row_offset(row, int64_t(s.shift[o + k]))] = from_double<T>(dy[k]);
       return 0;
     });
   });
@@ -301,7 +311,30 @@ void run_product(const Problem& p, const ProductScratch& s, int threads) {
       }
     });
   };
-  if (chunks > 1)
+  // f(rows of a pitch, how many, first output, chunk, offsets) over columns that lie next to one another, turned around.
+  const bool side = !walk.dense && walk.row.rank == 1 && dx_row.rank == 1 && inner >= 8 && walk.kept.inner_stride(0) == 1 && walk.kept.inner_stride(2) == 1;
+  const auto transpose = BARACUDA_ISA_PICK(move_kernels).transpose[size == 8 ? 3 : size == 4 ? 2 : 1];
+  const int64_t pitch = side_pitch(n);
+  auto each_side = [&](auto f) {
+    const int64_t blocks = (inner + kSide - 1) / kSide, x_step = walk.row.inner_stride(0);
+    parallel_for(walk.kept.rows * blocks * chunks, 1, threads, [&](int64_t begin, int64_t end, int worker) {
+      char* const stage = s.side + worker * kSide * pitch * size;
+      for (int64_t u = begin; u < end; ++u) {
+        const int64_t c = u % chunks, j = u / chunks % blocks * kSide, width = std::min(kSide, inner - j), o = u / chunks / blocks * inner + j;
+        int64_t at[4];
+        walk.at(o, at);
+        transpose(p.x.data + (at[0] + c * kSumChunk * x_step) * size, stage, width, length(c), x_step, pitch, false);
+        f(stage, width, o, c, at);
+      }
+    });
+  };
+  if (chunks > 1 && side)
+    each_side([&](char* stage, int64_t width, int64_t o, int64_t c, const int64_t (&)[4]) {
+      ReduceState found[kSide];
+      product({stage, pitch, width, length(c), nullptr, found, false, 2});
+      for (int64_t k = 0; k < width; ++k) s.chunk[(o + k) * chunks + c] = found[k];
+    });
+  else if (chunks > 1)
     each(16384, [&](int64_t o, int64_t c, const int64_t (&at)[4]) {
       alignas(64) char stage[kSumChunk * 8];
       const char* from = p.x.data + (at[0] + c * kSumChunk) * size;
@@ -330,23 +363,12 @@ void run_product(const Problem& p, const ProductScratch& s, int threads) {
     const ReduceState& around = s.outside[o * chunks + c];
     others({x, dx, length(c), around.a, int64_t(around.b)});
   };
-  const bool side = !walk.dense && walk.row.rank == 1 && dx_row.rank == 1 && inner >= 8 && walk.kept.inner_stride(0) == 1 && walk.kept.inner_stride(2) == 1;
-  if (side) {
-    const auto transpose = BARACUDA_ISA_PICK(move_kernels).transpose[size == 8 ? 3 : size == 4 ? 2 : 1];
-    const int64_t blocks = (inner + kSide - 1) / kSide, pitch = side_pitch(n), x_step = walk.row.inner_stride(0), dx_step = dx_row.inner_stride(0);
-    parallel_for(walk.kept.rows * blocks * chunks, 1, threads, [&](int64_t begin, int64_t end, int worker) {
-      char* const stage = s.side + worker * kSide * pitch * size;
-      for (int64_t u = begin; u < end; ++u) {
-        const int64_t c = u % chunks, j = u / chunks % blocks * kSide, width = std::min(kSide, inner - j), o = u / chunks / blocks * inner + j;
-        int64_t at[4];
-        walk.at(o, at);
-        transpose(p.x.data + (at[0] + c * kSumChunk * x_step) * size, stage, width, length(c), x_step, pitch, false);
-        for (int64_t k = 0; k < width; ++k) run(stage + k * pitch * size, stage + k * pitch * size, o + k, c);
-        transpose(stage, p.dx.data + (at[2] + c * kSumChunk * dx_step) * size, length(c), width, pitch, dx_step, false);
-      }
+  if (side)
+    return each_side([&](char* stage, int64_t width, int64_t o, int64_t c, const int64_t (&at)[4]) {
+      const int64_t dx_step = dx_row.inner_stride(0);
+      for (int64_t k = 0; k < width; ++k) run(stage + k * pitch * size, stage + k * pitch * size, o + k, c);
+      transpose(stage, p.dx.data + (at[2] + c * kSumChunk * dx_step) * size, length(c), width, pitch, dx_step, false);
     });
-    return;
-  }
   each(16384, [&](int64_t o, int64_t c, const int64_t (&at)[4]) {
     alignas(64) char stage[kSumChunk * 8];
     const char* from = p.x.data + (at[0] + c * kSumChunk) * size;

@@ -1,5 +1,6 @@
 // The gradients that are a formula of x and a few numbers of its row: reads x (not for spread), writes dx; the floor is memory, but for
 // powers.
+#include "baracuda/host/fetch_ahead.hpp"
 #include "baracuda/math/element.hpp"
 #include "baracuda/ops/reduce/reduce_cpu.hpp"
 #include "baracuda/ops/reduce/reduce_map_math.hpp"
@@ -15,9 +16,13 @@ template <class T, class F> void packs(const T* x, T* dx, const Acc<T>* p, const
   using V = Pack<A, N>;
   constexpr bool kX = !std::is_same_v<F, Spread>, kP = kX && !std::is_same_v<F, Sign> && !std::is_same_v<F, Numbers>;
   constexpr bool kQ = std::is_same_v<F, Distance> || std::is_same_v<F, Power>;
+  constexpr int kLine = 64 / int(sizeof(T)), kBytes = kLine > N ? 64 : N * int(sizeof(T));
   for (int64_t i = 0; i < n; i += N, g += step) {
     V v = 0, a = 0, b = 0;
-    if constexpr (kX) v = load<N>(x + i);
+    if constexpr (kX) {
+      if (kLine <= N || i % kLine == 0) fetch_ahead<kBytes>(x + i);
+      v = load<N>(x + i);
+    }
     if constexpr (kP) a = load<N>(p), p += step;
     if constexpr (kQ) b = load<N>(q), q += step;
     const V d = F::of(v, a, b, V(load<N>(g)));

@@ -43,6 +43,10 @@ BARACUDA_ISA_TABLE(ReduceTable, reduce_sum_table)      // sum magnitudes numbers
 BARACUDA_ISA_TABLE(ReduceTable, reduce_exps_table)     // exps powers
 BARACUDA_ISA_TABLE(ReduceTable, reduce_integer_table)
 
+// y[i] = what state[i] of exps stands for, as reduce_math::value() has it, i < count.
+struct ReduceLogTable { void (*of)(const ReduceState* state, double* y, int64_t count); };
+BARACUDA_ISA_TABLE(ReduceLogTable, reduce_log_table)
+
 // --- backward
 struct ReduceMap {
   const void* x;

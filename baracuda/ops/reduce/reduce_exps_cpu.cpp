@@ -33,9 +33,11 @@ template <class T> void exps_row(const T* const row, int m, ReduceState& out) {
     const int count = m - begin < kBlock ? m - begin : kBlock, full = count / kSumLanes, rest = count % kSumLanes;
     V t[4][1] = {{top}, {top}, {top}, {top}};
     int i = 0;
-    for (; i + 4 * N <= count; i += 4 * N)
+    for (; i + 4 * N <= count; i += 4 * N) {
+      fetch_ahead<4 * N * int(sizeof(T))>(x + i);
       REDUCE_UNROLL
       for (int k = 0; k < 4; ++k) t[k][0] = larger(lanes_of<A, N>(x + i + k * N), t[k][0]);
+    }
     for (; i + N <= count; i += N) t[0][0] = larger(lanes_of<A, N>(x + i), t[0][0]);
     if constexpr (N > 1)
       if (i < count) t[1][0] = larger(lanes_of<A, N>(x + i, count - i, -kInf), t[1][0]);
@@ -77,16 +79,15 @@ template <class T> void exps_columns(const ReduceColumns& p) {
   A *const top = lane + kSumLanes * pitch, *const base = top + pitch, *const factor = base + pitch;
   for (int i = 0; i < used * pitch; ++i) lane[i] = 0;
   for (int j = 0; j < pitch; ++j) top[j] = A(-kInf);
-  const T* row[8];
   for (int begin = 0; begin < p.m; begin += kBlock) {
     const int end = p.m - begin < kBlock ? p.m : begin + kBlock;
     for (int j = 0; j < pitch; ++j) base[j] = top[j];
     for (int i = begin; i < end; i += 8) {
-      const int g = end - i < 8 ? end - i : 8;
-      for (int r = 0; r < g; ++r) row[r] = x + p.offset[i + r];
-      each_pack<N, 8>(row, g, p.width, [&](const T* const* at, int j) __attribute__((always_inline)) {
+      RowsAt<T, 8> rows;
+      for (int r = i; r < end && r < i + 8; ++r) rows.add(x + p.offset[r]);
+      each_pack<N>(rows, rows.count, p.width, [&](const T* const* at, int j) __attribute__((always_inline)) {
         V t = load<N>(base + j);
-        for (int r = 0; r < g; ++r) t = larger(V(load<N>(at[r])), t);
+        for (int r = 0; r < rows.count; ++r) t = larger(V(load<N>(at[r])), t);
         store<A, N>(base + j, t);
       });
     }
@@ -97,14 +98,15 @@ template <class T> void exps_columns(const ReduceColumns& p) {
     }
     for (int l = 0; l < used; ++l) {
       A* const to = lane + l * pitch;
-      int g = 0;
-      for (int r = begin + l; r < end; r += kSumLanes) row[g++] = x + p.offset[r];
+      RowsAt<T, 8> rows;  // and those of the next block, whose largest elements are to be found first
+      for (int r = begin + l; r < end; r += kSumLanes) rows.add(x + p.offset[r]);
+      for (int r = begin + kBlock + l; r < p.m && rows.more < 8; r += kSumLanes) rows.ask(x + p.offset[r]);
       if (begin)
         for (int j = 0; j < pitch; j += N) store<A, N>(to + j, V(load<N>(to + j)) * V(load<N>(factor + j)));
-      each_pack<N, 8>(row, g, g ? p.width : 0, [&](const T* const* at, int j) __attribute__((always_inline)) {
+      each_pack<N>(rows, rows.count, rows.count ? p.width : 0, [&](const T* const* at, int j) __attribute__((always_inline)) {
         V s = load<N>(to + j);
         const V b = load<N>(base + j);
-        for (int r = 0; r < g; ++r) s = s + exp_up(V(load<N>(at[r])) - b);
+        for (int r = 0; r < rows.count; ++r) s = s + exp_up(V(load<N>(at[r])) - b);
         store<A, N>(to + j, s);
       });
     }
@@ -141,6 +143,17 @@ template <class T> void power_rows(const ReduceRows& p) {
   }
 }
 
+void log_sums(const ReduceState* state, double* y, int64_t count) {
+  constexpr int N = kLanes<double>;
+  using V = Pack<double, N>;
+  for (int64_t i = 0; i < count; i += N) {
+    V top = 0, sum = 1;
+    const int used = count - i < N ? int(count - i) : N;
+    for (int l = 0; l < used; ++l) top.set_lane(l, state[i + l].a), sum.set_lane(l, state[i + l].b);
+    store_tail<double, N>(y + i, where(abs(top) < V(kInf), top + log(sum), top), used);
+  }
+}
+
 constexpr ReduceTable make() {
   ReduceTable t;
   t.of[int(ReduceLoop::exps)] = by_dtype<ReduceKernel>(Floating{}, []<class T>() {
@@ -152,4 +165,5 @@ constexpr ReduceTable make() {
 
 }  // namespace
 extern constexpr ReduceTable reduce_exps_table = make();
+extern constexpr ReduceLogTable reduce_log_table = {log_sums};
 }  // namespace baracuda

@@ -15,9 +15,11 @@ template <class T, class K> void states_of(const T* x, int m, const Given<PackOf
     for (int i = 0; i < S; ++i) s[k][i] = V(K::kStart[i]);
   auto take = [&](V* state, V v) __attribute__((always_inline)) { K::step(state, v, V(0), given); };
   int i = 0;
-  for (; i + packs * N <= m; i += packs * N)
+  for (; i + packs * N <= m; i += packs * N) {
+    fetch_ahead<packs * N * int(sizeof(T))>(x + i);
     REDUCE_UNROLL
     for (int k = 0; k < packs; ++k) take(s[k], load<N>(x + i + k * N));
+  }
   for (; i + N <= m; i += N) take(s[0], load<N>(x + i));
   if constexpr (N > 1)
     if (i < m) {
@@ -68,16 +70,22 @@ template <class T, class K> struct Columns {
       for (int i = 0; i < S; ++i) state[i * pitch + j] = A(K::kStart[i]);
     }
     for (int base = 0; base < p.m; base += kVisit) {
-      const T* row[kVisit];
-      const int g = p.m - base < kVisit ? p.m - base : kVisit;
-      for (int r = 0; r < g; ++r) row[r] = static_cast<const T*>(p.x) + p.offset[base + r];
-      each_pack<N, kVisit>(row, g, p.width, [&](const T* const* at, int j) __attribute__((always_inline)) {
-        V s[S];
-        for (int i = 0; i < S; ++i) s[i] = load<N>(state + i * pitch + j);
-        const Given<V> given(load<N>(shift + j), p.magnitude);
-        for (int r = 0; r < g; ++r) K::step(s, V(load<N>(at[r])), V(double(base + r)), given);
-        for (int i = 0; i < S; ++i) store<A, N>(state + i * pitch + j, s[i]);
-      });
+      RowsAt<T, kVisit> rows;
+      for (int r = base; r < p.m && rows.count < kVisit; ++r) rows.add(static_cast<const T*>(p.x) + p.offset[r]);
+      for (int r = base + kVisit; r < p.m && rows.more < kVisit; ++r) rows.ask(static_cast<const T*>(p.x) + p.offset[r]);
+      const auto visit = [&](auto g) __attribute__((always_inline)) {
+        const int count = g;
+        each_pack<N>(rows, g, p.width, [&](const T* const* at, int j) __attribute__((always_inline)) {
+          V s[S];
+          for (int i = 0; i < S; ++i) s[i] = load<N>(state + i * pitch + j);
+          const Given<V> given(load<N>(shift + j), p.magnitude);
+#pragma GCC unroll 8
+          for (int r = 0; r < count; ++r) K::step(s, V(load<N>(at[r])), V(double(base + r)), given);
+          for (int i = 0; i < S; ++i) store<A, N>(state + i * pitch + j, s[i]);
+        });
+      };
+      if (rows.count == kVisit) visit(std::integral_constant<int, kVisit>());
+      else visit(rows.count);
     }
     for (int j = 0; j < p.width; ++j) {
       A total[S];

@@ -80,6 +80,7 @@ template <class T> void others(const ReduceOthers& p) {
   for (int k0 = 0; k0 < packs; k0 += kSide) {
     V m[kSide], first[kSide], second[kSide];
     Bits e[kSide];
+    bool gone[kSide] = {};  // all are below what rounds to more than 0: processors take long over numbers that are not normal
     for (int k = 0; k < kSide; ++k) {
       m[k] = load<N>(lanes.m + (k0 + k) * N);
       __builtin_memcpy(&e[k], lanes.e + (k0 + k) * N, sizeof e[k]);
@@ -97,12 +98,14 @@ template <class T> void others(const ReduceOthers& p) {
           const Bits none = bits(V(0)), least = none - 2044, most = none + 2044;
           all = all < least ? least : all > most ? most : all;
           first[k] = pow2<V>(all >> 1), second[k] = pow2<V>(all - (all >> 1));
+          gone[k] = baracuda::all(all == least);
         }
       }
       REDUCE_UNROLL
       for (int k = 0; k < kSide; ++k) {
         V v = lanes_of<double, N>(from + k * N);
-        const V d = V(load<N>(before + r * kSumLanes + (k0 + k) * N)) * m[k] * first[k] * second[k];
+        const V whole = V(load<N>(before + r * kSumLanes + (k0 + k) * N)) * m[k];
+        const V d = gone[k] ? where(abs(whole) < V(kInf), whole * V(0), whole) : whole * first[k] * second[k];
         store<T, N>(to + k * N, convert<Acc<T>>(d));
         if constexpr (kTiny) e[k] += product::split<true>(v);
         m[k] = m[k] * v;

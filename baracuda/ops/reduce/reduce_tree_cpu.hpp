@@ -2,7 +2,9 @@
 // One chunk of a sum-like reduction, along rows or down columns, in the tree of host/row_sum.hpp: element i is in lane i % 64, a
 // lane takes its elements in order, lanes are folded l + (l + 32), then 16 ... 1. The tree depends on m alone, so rows, columns and
 // every vector width give the same bits. The kinds are in reduce_kinds.hpp.
+#include "baracuda/host/fetch_ahead.hpp"
 #include "baracuda/host/lane_sum.hpp"
+#include "baracuda/math/load_double.hpp"
 #include "baracuda/ops/reduce/reduce_cpu.hpp"
 #include "baracuda/ops/reduce/reduce_kinds.hpp"
 
@@ -15,7 +17,10 @@
 namespace baracuda::inline BARACUDA_ISA {
 using namespace reduce_kinds;
 
-template <class A, int N, class T> BARACUDA_HD Pack<A, N> lanes_of(const T* p) { return convert<A>(load<N>(p)); }
+template <class A, int N, class T> BARACUDA_HD Pack<A, N> lanes_of(const T* p) {
+  if constexpr (std::is_same_v<A, double>) return load_double<N>(p);
+  else return convert<A>(load<N>(p));
+}
 template <class A, int N, class T> BARACUDA_HD Pack<A, N> lanes_of(const T* p, int count, double fill) { return convert<A>(load_tail<N>(p, count, fill)); }
 template <class V> BARACUDA_HD V spread(typename V::Scalar a) { return V::of(a - Raw<typename V::Scalar, V::kWidth>{}); }
 
@@ -35,18 +40,30 @@ template <class F, int packs, int S, class A, int N> BARACUDA_HD A fold_state(co
   return fold_register<N / 2, F>(t[0]);
 }
 
-// Calls f(row, j) for packs of columns [j, j + N); where fewer than N are left, `row` points to copies of them.
-template <int N, int G, class T, class F> BARACUDA_HD void each_pack(const T* const* row, int g, int width, F f) {
+// Up to G rows that are visited together, and those that are asked for meanwhile: rows some KiB long and far apart are not what the processor
+// fetches ahead by itself.
+template <class T, int G> struct RowsAt {
+  const T *row[G], *next[G];
+  int count = 0, more = 0;
+  void add(const T* r) { row[count++] = r; }
+  void ask(const T* r) { next[more++] = r; }
+};
+// Calls f(row, j) for packs of columns [j, j + N) of `g` rows; where fewer than N are left, `row` points to copies of them.
+template <int N, int G, class T, class Count, class F> BARACUDA_HD void each_pack(const RowsAt<T, G>& rows, Count g, int width, F f) {
   int j = 0;
   const T* at[G];
   for (; j + N <= width; j += N) {
-    for (int r = 0; r < g; ++r) at[r] = row[r] + j;
+    if (j * int(sizeof(T)) % 64 == 0)
+      for (int r = 0; r < rows.more; ++r) __builtin_prefetch(rows.next[r] + j, 0, 2);
+    const int count = g;
+#pragma GCC unroll 16
+    for (int r = 0; r < count; ++r) at[r] = rows.row[r] + j;
     f(at, j);
   }
   if (j == width) return;
   T copy[G][N] = {};
   for (int r = 0; r < g; ++r) {
-    for (int i = 0; i < width - j; ++i) copy[r][i] = row[r][j + i];
+    for (int i = 0; i < width - j; ++i) copy[r][i] = rows.row[r][j + i];
     at[r] = copy[r];
   }
   f(at, j);
@@ -81,6 +98,7 @@ template <class T, class K> BARACUDA_HD void reduce_row(const T* x, int m, bool 
     for (int k = 0; k < packs; ++k) K::step(s[k], lanes_of<A, N>(from + k * N), given);
   };
   for (int r = 0; r < full; ++r) {
+    fetch_ahead<kSumLanes * int(sizeof(T))>(x + int64_t(r) * kSumLanes);
     take(x + int64_t(r) * kSumLanes);
     if constexpr (K::kTidy > 0)
       if (r % K::kTidy == K::kTidy - 1) {
@@ -110,8 +128,8 @@ template <class T, class K> struct ReduceColumnsOf {
   static constexpr int kVisit = sizeof(A) * S > 8 ? 16 : 8;
   using V = Pack<A, N>;
 
-  template <int G> static void visit(A* lane, int pitch, const A* shift, const T* const* row, int width, bool magnitude) {
-    each_pack<N, G>(row, G, width, [&](const T* const* at, int j) __attribute__((always_inline)) {
+  template <int G> static void visit(A* lane, int pitch, const A* shift, const RowsAt<T, kVisit>& rows, int width, bool magnitude) {
+    each_pack<N>(rows, std::integral_constant<int, G>(), width, [&](const T* const* at, int j) __attribute__((always_inline)) {
       V s[S];
       for (int i = 0; i < S; ++i) s[i] = load<N>(lane + i * pitch + j);
       const Given<V> given(K::kHead ? V(load<N>(shift + j)) : V(0), magnitude);
@@ -147,12 +165,16 @@ template <class T, class K> struct ReduceColumnsOf {
         for (int j = 0; j < pitch; ++j) lane[l * step + i * pitch + j] = A(K::kStart[i]);
     for (int base = 0; base < p.m; base += kVisit * kSumLanes)
       for (int l = 0; l < kSumLanes && base + l < p.m; ++l) {
-        const T* row[kVisit];
-        int g = 0;
-        for (int r = base + l; g < kVisit && r < p.m; r += kSumLanes) row[g++] = x + p.offset[r];
-        if (g == kVisit) visit<kVisit>(lane + l * step, pitch, shift, row, width, p.magnitude);
+        RowsAt<T, kVisit> rows;
+        for (int r = base + l; rows.count < kVisit && r < p.m; r += kSumLanes) rows.add(x + p.offset[r]);
+        for (int r = l + 1 < kSumLanes ? base + l + 1 : base + kVisit * kSumLanes; rows.more < kVisit && r < p.m; r += kSumLanes) rows.ask(x + p.offset[r]);
+        if (rows.count == kVisit) visit<kVisit>(lane + l * step, pitch, shift, rows, width, p.magnitude);
         else
-          for (int r = 0; r < g; ++r) visit<1>(lane + l * step, pitch, shift, row + r, width, p.magnitude);
+          for (int r = 0; r < rows.count; ++r) {
+            RowsAt<T, kVisit> one;
+            one.add(rows.row[r]);
+            visit<1>(lane + l * step, pitch, shift, one, width, p.magnitude);
+          }
       }
     if constexpr (K::kTidy > 0)
       for (int l = 0; l < used; ++l)

@@ -1,6 +1,7 @@
 // Blocks in a stream: while exp of one tile of columns is computed, the next one is read and the one before is written; the gradient
 // finishes a block while the next one is summed. Every element is read from memory once and written once. Columns stand in buffers:
 // lines of a pitch that is a power of two would not stay in the caches. Rows of the gradient are read again from the caches.
+#include "baracuda/host/fetch_ahead.hpp"
 #include "baracuda/host/lane_sum.hpp"
 #include "baracuda/ops/softmax/softmax_lanes.hpp"
 
@@ -77,6 +78,8 @@ template <class T, bool kLog, bool kBefore, bool kNow, bool kPast> void backward
   const float total = over_row(m, kBefore ? out.head : 0, [&]<bool kWhole>(V acc, int64_t i) __attribute__((always_inline)) {
     if constexpr (kBefore) out.template step<kWhole>(i, m, element);
     if constexpr (kNow) {  // the padding adds -0, which changes no bit
+      constexpr int kLine = 64 / int(sizeof(T));
+      if (i % (kLine > N ? kLine : N) == 0) fetch_ahead<64>(dy1 + i), fetch_ahead<64>(y1 + i);
       const V dy = part<kWhole>(dy1 + i, m - i, -0.0);
       acc = kLog ? acc + dy : fma(dy, part<kWhole>(y1 + i, m - i, 1), acc);
     }
@@ -101,8 +104,11 @@ template <class T, bool kLog> void backward_rows(Blocks b) {
 constexpr int W = kSoftmaxStream, P = W / N;
 constexpr int kAhead = 24;  // rows that are fetched ahead into the second-level cache
 
-template <class T> BARACUDA_HD void fetch(const T* p) {
+// Rows begin with a line of the caches.
+template <class T> BARACUDA_HD bool whole_lines(const void* p, int64_t step) { return (uintptr_t(p) | uintptr_t(step) * sizeof(T)) % 64 == 0; }
+template <class T> BARACUDA_HD void fetch(const T* p, bool whole) {
   for (int i = 0; i < W; i += 64 / int(sizeof(T))) __builtin_prefetch(p + i, 0, 2);
+  if (!whole) __builtin_prefetch(p + W - 1, 0, 2);
 }
 BARACUDA_HD void clear(float* lane, int m, int wide) {
   for (int i = 0; i < (m < kSumLanes ? m : kSumLanes) * wide; i += N) store<float, N>(lane + i, V(-0.0));
@@ -119,9 +125,6 @@ template <class T> BARACUDA_HD void put_row(T* y, const V (&out)[P], bool past) 
   static_assert(P % 2 == 0);
   for (int k = 0; k < P; k += 2) store_twice_rounded<T, N>(y + k * N, out[k], out[k + 1], past);
 }
-template <class T> BARACUDA_HD bool lines_past(const SoftmaxBlock& b) {
-  return b.past && (uintptr_t(b.out) | uintptr_t(b.step) * sizeof(T)) % 64 == 0;
-}
 template <class T, bool kLog, bool kBefore, bool kNow, bool kAfter, bool kOnce = true> void forward_tile(Blocks b) {
   constexpr SoftmaxFinish F = kLog ? SoftmaxFinish::log_value : SoftmaxFinish::value;
   const SoftmaxBlock &before = *b[kBefore ? 0 : kNow ? 1 : 2], &now = *b[kNow ? 1 : kBefore ? 0 : 2], &after = *b[kAfter ? 2 : kNow ? 1 : 0];
@@ -134,12 +137,14 @@ template <class T, bool kLog, bool kBefore, bool kNow, bool kAfter, bool kOnce =
   alignas(64) float lane[kSumLanes * W];
   if constexpr (kNow) clear(lane, now.m, W);
   float *const shared = static_cast<float*>((kAfter ? after : before).buffer[0]), *const own = static_cast<float*>(now.buffer[0]);
-  const bool past = lines_past<T>(before);
+  const bool whole = whole_lines<T>(after.in, after.step), whole_out = whole_lines<T>(before.out, before.step), past = whole_out && before.past;
   for (int r = 0; r < now.m; ++r) {
     const T* const x = static_cast<const T*>(after.in) + r * after.step;
     T* const y = static_cast<T*>(before.out) + r * before.step;
     if constexpr (kAfter)
-      if (r + kAhead < after.m) fetch(x + kAhead * after.step);
+      if (r + kAhead < after.m) fetch(x + kAhead * after.step, whole);
+    if constexpr (kBefore)
+      if (!past && r + kAhead < before.m) fetch(y + kAhead * before.step, whole_out);
     [[maybe_unused]] V out[P];
     for (int k = 0; k < P; ++k) {
       float *const s = shared + r * W + k * N, *const e = own + r * W + k * N, *const l = lane + r % kSumLanes * W + k * N;
@@ -182,12 +187,15 @@ template <class T, bool kLog, bool kBefore, bool kNow> void backward_tile(Blocks
   alignas(64) float lane[kSumLanes * W];
   if constexpr (kNow) clear(lane, now.m, W);
   float *const first = static_cast<float*>(now.buffer[0]), *const second = static_cast<float*>(now.buffer[1]);
-  const bool past = lines_past<T>(before);
+  const bool whole = whole_lines<T>(now.in, now.step), whole_y = whole_lines<T>(now.second, now.step);
+  const bool whole_out = whole_lines<T>(before.out, before.step), past = whole_out && before.past;
   for (int r = 0; r < now.m; ++r) {
     const T *const dy = static_cast<const T*>(now.in) + r * now.step, *const y = static_cast<const T*>(now.second) + r * now.step;
     T* const dx = static_cast<T*>(before.out) + r * before.step;
     if constexpr (kNow)
-      if (r + kAhead < now.m) fetch(dy + kAhead * now.step), fetch(y + kAhead * now.step);
+      if (r + kAhead < now.m) fetch(dy + kAhead * now.step, whole), fetch(y + kAhead * now.step, whole_y);
+    if constexpr (kBefore)
+      if (!past && r + kAhead < before.m) fetch(dx + kAhead * before.step, whole_out);
     [[maybe_unused]] V out[P];
     for (int k = 0; k < P; ++k) {
       float *const s = first + r * W + k * N, *const t = second + r * W + k * N, *const l = lane + r % kSumLanes * W + k * N;
