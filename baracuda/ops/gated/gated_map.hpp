@@ -8,12 +8,13 @@ namespace gated {
 
 inline constexpr int kBlock = 256;
 // Neither look-ups nor long formulas leave enough in flight to hide what the next lines cost: they are fetched so many bytes ahead into the
-// second-level cache, which takes more at once, and from there into the first.
-inline constexpr int64_t kFarAhead = 8192, kAhead = 1024;
+// second-level cache, which takes more at once, and from there into the first; halves, whose look-ups take all loads there are, once.
+inline constexpr int64_t kFarAhead = 8192, kAhead = 1024, kHalvesAhead = 2048;
 template <int kElements, class T> BARACUDA_HD void fetch_ahead(const T* p) {
   for (size_t b = 0; b < kElements * sizeof(T); b += 64) {
-    __builtin_prefetch(reinterpret_cast<const char*>(p) + b + kFarAhead, 0, 2);
-    __builtin_prefetch(reinterpret_cast<const char*>(p) + b + kAhead);
+    const char* line = reinterpret_cast<const char*>(p) + b;
+    if constexpr (kIsHalf<T>) __builtin_prefetch(line + kHalvesAhead);
+    else __builtin_prefetch(line + kFarAhead, 0, 2), __builtin_prefetch(line + kAhead);
   }
 }
 
