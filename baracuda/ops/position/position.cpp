@@ -1,4 +1,5 @@
 #include "baracuda/ops/position/position.hpp"
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include "baracuda/host/move.hpp"
@@ -38,14 +39,18 @@ void append(const KvCacheAppendDescriptor& d, const KvCacheAppend::Args& a, cons
   const bool past = walk.rows * width >= kPastCaches / size && past_caches(to, nullptr);
   const auto copy_past = BARACUDA_ISA_PICK(move_kernels).copy_past;
   parallel_for(walk.rows, width < kPiece ? kPiece / width : 1, threads, [&](int64_t begin, int64_t end, int) {
-    for (int64_t r = begin; r < end; ++r) {
-      int64_t o[2];
-      walk.offsets(r, o);
-      const int64_t place = place_of(a, r / per_batch) * to.strides[2];
-      char* y = to.as<char>() + (o[1] + place) * size;
-      const char* x = from.as<char>() + o[0] * size;
-      if (past) copy_past(y, x, width * size);
-      else std::memcpy(y, x, size_t(width * size));
+    const bool dense = walk.pitch(0) == width && walk.pitch(1) == width;
+    for (int64_t next; begin < end; begin = next) {  // batch by batch: each has a place of its own
+      next = std::min(end, (begin / per_batch + 1) * per_batch);
+      const int64_t place = place_of(a, begin / per_batch) * to.strides[2];
+      walk.runs(begin, next, [&](const int64_t (&o)[2], int64_t, int64_t rows) {
+        const int64_t pieces = dense ? 1 : rows, bytes = (dense ? rows : 1) * width * size;
+        const char* x = from.as<char>() + o[0] * size;
+        char* y = to.as<char>() + (o[1] + place) * size;
+        for (int64_t i = 0; i < pieces; ++i, x += walk.pitch(0) * size, y += walk.pitch(1) * size)
+          if (past) copy_past(y, x, bytes);
+          else std::memcpy(y, x, size_t(bytes));
+      });
     }
     if (past) past_fence();
   });

@@ -66,20 +66,6 @@ template <class P> const P* digit(const RopeFrequencies& f, int64_t c) {
   if constexpr (sizeof(P) == 4) return f.rounded + c * 2 * f.half;
   else return f.digits + c * 2 * f.half;
 }
-// The group of 16 positions that the k-th stands in, unless the one before has left it there.
-template <class P> const P* group_of(const RopeTable& t, int64_t k) {
-  const int64_t half = t.f.half, p = t.positions[k], last = t.positions[k > 0 ? k - 1 : 0];
-  double* group = t.coarse + 2 * half;
-  float* rounded = reinterpret_cast<float*>(group + 2 * half);
-  if (k == 0 || p >> 4 != last >> 4) {
-    if (k == 0 || rope::coarse_of(p) != rope::coarse_of(last)) sines(t.f, double(rope::coarse_of(p)), t.coarse);
-    multiply(half, t.coarse, t.f.digits + (16 + rope::middle_of(p)) * 2 * half, group);
-    if constexpr (sizeof(P) == 4)
-      for (int64_t i = 0; i < 2 * half; ++i) rounded[i] = float(group[i]);
-  }
-  if constexpr (sizeof(P) == 4) return rounded;
-  else return group;
-}
 // Cosine and sine at i .. i + N - 1, the product of two turns.
 template <class A, int N, class P> BARACUDA_HD Turn<Pack<A, N>> product_at(const P* a, const P* b, int64_t half, int64_t i) {
   if constexpr (sizeof(A) < sizeof(P) && N > 1) {
@@ -89,6 +75,28 @@ template <class A, int N, class P> BARACUDA_HD Turn<Pack<A, N>> product_at(const
     const auto t = product<Pack<P, N>>({load<N>(a + i), load<N>(a + half + i)}, {load<N>(b + i), load<N>(b + half + i)});
     return {convert<A>(t.cosine), convert<A>(t.sine)};
   }
+}
+// f(i, lanes) over a row, by packs and then one by one.
+template <class A, class F> BARACUDA_HD void each_width(int64_t n, F f) {
+  constexpr int N = kLanes<A>;
+  int64_t i = 0;
+  for (; i + N <= n; i += N) f(i, std::integral_constant<int, N>{});
+  for (; i < n; ++i) f(i, std::integral_constant<int, 1>{});
+}
+// The group of 16 positions that the k-th stands in, unless the one before has left it there.
+template <class P> const P* group_of(const RopeTable& t, int64_t k) {
+  const int64_t half = t.f.half, p = t.positions[k], last = t.positions[k > 0 ? k - 1 : 0];
+  P* group = reinterpret_cast<P*>(t.coarse + 2 * half);
+  if (k == 0 || p >> 4 != last >> 4) {
+    if (k == 0 || rope::coarse_of(p) != rope::coarse_of(last)) sines(t.f, double(rope::coarse_of(p)), t.coarse);
+    const double* middle = t.f.digits + (16 + rope::middle_of(p)) * 2 * half;
+    each_width<P>(half, [&](int64_t i, auto width) __attribute__((always_inline)) {
+      const auto turn = product_at<P, decltype(width)::value>(t.coarse, middle, half, i);
+      store<P, decltype(width)::value>(group + i, turn.cosine);
+      store<P, decltype(width)::value>(group + half + i, turn.sine);
+    });
+  }
+  return group;
 }
 // Cosine and sine of a row at i .. i + W - 1: made where they are wanted, or read.
 template <class A, class P> struct Made {
@@ -106,39 +114,22 @@ template <class A> struct Read {
   template <int W> BARACUDA_HD Turn<Pack<A, W>> at(int64_t i) const { return {load<W>(cosine + i), load<W>(sine + i)}; }
 };
 template <class A, class P> void table(const RopeTable& t) {
-  constexpr int N = kLanes<A>;
   const int64_t half = t.f.half;
   for (int64_t k = 0; k < t.count; ++k) {
     const Made<A, P> made(t, k);
     A* out = static_cast<A*>(t.table) + k * 2 * half;
-    auto put = [&](int64_t i, auto width) __attribute__((always_inline)) {
+    each_width<A>(half, [&](int64_t i, auto width) __attribute__((always_inline)) {
       constexpr int W = decltype(width)::value;
       const auto both = made.template at<W>(i);
       store<A, W>(out + i, both.cosine);
       store<A, W>(out + half + i, both.sine);
-    };
-    int64_t i = 0;
-    for (; i + N <= half; i += N) put(i, std::integral_constant<int, N>{});
-    for (; i < half; ++i) put(i, std::integral_constant<int, 1>{});
+    });
   }
 }
 
 template <class T> void copy_rest(const RopeRows& p, const T* x, T* y) {
   if (x != y)
     for (int64_t i = 2 * p.half; i < p.n; ++i) y[i] = x[i];
-}
-// The row that comes kBytes later in x is fetched: stretches are too short for the processor to see where they go.
-template <int kBytes, int kLevel, class T> BARACUDA_HD void fetch(const RopeRows& p, int64_t r, const void* after) {
-  constexpr int64_t kAhead = kBytes / int64_t(sizeof(T)), kLine = 64 / int64_t(sizeof(T));
-  const int64_t rows = kAhead < p.n ? 1 : kAhead / p.n, at = r + (rows < p.rows ? rows : p.rows);
-  const T* x = static_cast<const T*>(at < p.rows ? p.x : after);
-  if (x)
-    for (int64_t i = 0; i < p.n; i += kLine) __builtin_prefetch(x + (at < p.rows ? at : at - p.rows) * p.x_pitch + i, 0, kLevel);
-}
-// Into the second-level cache, which takes more at once, and from there into the first.
-template <class T> BARACUDA_HD void fetch_ahead(const RopeRows& p, int64_t r) {
-  fetch<kRopeAhead, 2, T>(p, r, p.far);
-  fetch<1024, 3, T>(p, r, p.next);
 }
 template <bool kMade, class T> auto turns_of(const RopeRows& p, int64_t r) {
   if constexpr (kMade) return Made<Acc<T>, Product<T>>(*p.make, r);
@@ -147,11 +138,20 @@ template <bool kMade, class T> auto turns_of(const RopeRows& p, int64_t r) {
     return Read<Acc<T>>{cosine, cosine + p.half};
   }
 }
-// f(x, y, turns) for each row.
+// f(x, y, turns) for each row. Meanwhile the row that comes kRopeAhead bytes later is fetched: stretches are too short for the processor to see where
+// they go.
 template <bool kMade, class T, class F> BARACUDA_HD void each_row(const RopeRows& p, F f) {
-  for (int64_t r = 0, rows = p.rows; r < rows; ++r) {
-    fetch_ahead<T>(p, r);
-    f(static_cast<const T*>(p.x) + r * p.x_pitch, static_cast<T*>(p.y) + r * p.y_pitch, turns_of<kMade, T>(p, r));
+  constexpr int64_t kAhead = kRopeAhead / int64_t(sizeof(T)), kLine = 64 / int64_t(sizeof(T));
+  const int64_t rows = p.rows, n = p.n, ahead = kAhead < n ? 1 : kAhead / n, last = rows - (ahead < rows ? ahead : rows);
+  const T *x = static_cast<const T*>(p.x), *next = x + (rows - last) * p.x_pitch;
+  T* y = static_cast<T*>(p.y);
+  for (int64_t r = 0; r < rows; ++r, x += p.x_pitch, y += p.y_pitch) {
+    if (r == last) next = static_cast<const T*>(p.far);
+    if (next) {
+      for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(next + i, 0, 2);
+      next += p.x_pitch;
+    }
+    f(x, y, turns_of<kMade, T>(p, r));
   }
 }
 template <bool kMade, class T> void half_split_rows(const RopeRows& p) {

@@ -22,7 +22,7 @@ struct RopeTable {
   const int64_t* positions;
   int64_t count;
   bool inverse;
-  double* coarse;  // scratch [3][2][half]
+  double* coarse;  // scratch [2][2][half]
   void* table;
 };
 struct RopeRows {
@@ -32,7 +32,7 @@ struct RopeRows {
   const void* table;
   int64_t half, n;
   bool past;  // write y past the caches; the caller ends its block with past_fence()
-  const void *next, *far;  // the rows of x that come after these, and those that come kRopeAhead bytes later or more; null for none
+  const void* far;  // the rows of x that come kRopeAhead bytes later or more, beyond these; null for none
   const RopeTable* make;  // null, or what the turns of each row are made from as it goes by, instead of a table
 };
 struct PositionKernels {

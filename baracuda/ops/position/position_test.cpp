@@ -320,17 +320,17 @@ TEST(KvCacheAppend, WritesTheTokensAndNothingElse) {
   for (DType t : kDTypesHere)
     for (DType index : {DType::i32, DType::i64})
       for (Layout layout : {Layout::dense, Layout::padded, Layout::outer_reversed})
-        for (bool by_lengths : {false, true}) {
-          const KvCacheAppendDescriptor d{t, 3, 2, 4, 10, 5, 7};
-          const Tensor k = Tensor::normal(t, {3, 2, 4, 5}, 1, 0, 1, layout), v = Tensor::normal(t, {3, 2, 4, 7}, 2);
+        for (const auto& [tokens, by_lengths] : {std::pair<int64_t, bool>{4, false}, {4, true}, {1, false}, {1, true}}) {  // one: all rows are one axis
+          const KvCacheAppendDescriptor d{t, 3, 2, tokens, 10, 5, 7};
+          const Tensor k = Tensor::normal(t, {3, 2, tokens, 5}, 1, 0, 1, layout), v = Tensor::normal(t, {3, 2, tokens, 7}, 2);
           Tensor k_cache = Tensor::normal(t, {3, 2, 10, 5}, 3, 0, 1, layout), v_cache = Tensor::normal(t, {3, 2, 10, 7}, 4, 0, 1, layout);
           const auto k_before = k_cache.values(), v_before = v_cache.values();
           const std::vector<double> places = by_lengths ? std::vector<double>{0, 6, 3} : std::vector<double>{2, 2, 2};
           ASSERT_OK(run_plan<KvCacheAppend>(d, {k, v, by_lengths ? Tensor(index, {3}, places, Layout::reversed) : Tensor(), k_cache, v_cache, by_lengths ? 0 : 2}));
-          auto expect_cache = [&](const Tensor& from, const Tensor& cache, const std::vector<double>& before, int64_t n) {
+          auto expect_cache = [&, tokens = tokens](const Tensor& from, const Tensor& cache, const std::vector<double>& before, int64_t n) {
             for (int64_t i = 0; i < cache.numel(); ++i) {
               const int64_t row = i / n / 10, s = i / n % 10 - int64_t(places[size_t(row / 2)]);
-              ASSERT_EQ(cache.at(i), s >= 0 && s < 4 ? from.at((row * 4 + s) * n + i % n) : before[size_t(i)]);
+              ASSERT_EQ(cache.at(i), s >= 0 && s < tokens ? from.at((row * tokens + s) * n + i % n) : before[size_t(i)]);
             }
             EXPECT_TRUE(cache.guards_intact());
           };

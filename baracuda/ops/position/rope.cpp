@@ -106,7 +106,7 @@ struct Scratch { char* table; double* coarse; };
 Scratch carve_scratch(const RopeDescriptor& d, Carver& c) {
   Scratch s;
   s.table = static_cast<char*>(c.take_bytes("sines", c.threads() * kBlock * rotary_dim(d), byte_size(accumulator(d.dtype))));
-  s.coarse = c.take<double>("sines of block starts", c.threads() * 3 * rotary_dim(d));
+  s.coarse = c.take<double>("sines of block starts", c.threads() * 2 * rotary_dim(d));
   return s;
 }
 void carve(const RopeDescriptor& d, const void*, Carver& c) { carve_scratch(d, c); }
@@ -146,9 +146,9 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
       auto place = [&](const TensorView& v, int64_t b, int64_t i) {
         return v.as<char>() + (b * v.strides[0] + (heads_inside ? (s0 + i) * v.strides[2] : i * v.strides[1] + s0 * v.strides[2])) * size;
       };
-      const RopeTable make{frequencies, p, count, inverse, scratch.coarse + worker * 6 * half, table};
+      const RopeTable make{frequencies, p, count, inverse, scratch.coarse + worker * 4 * half, table};
       if (heads * (b1 - b0) == 1) {
-        rotate({place(x, b0, 0), place(y, b0, 0), x.strides[2], y.strides[2], 0, count, nullptr, half, n, past, nullptr, nullptr, &make});
+        rotate({place(x, b0, 0), place(y, b0, 0), x.strides[2], y.strides[2], 0, count, nullptr, half, n, past, nullptr, &make});
         if (past) past_fence();
         continue;
       }
@@ -156,12 +156,10 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
       const int64_t far = kRopeAhead / (rows * n * size) + 1;  // calls
       for (int64_t b = b0; b < b1; ++b) {
         for (int64_t i = 0; i < outer; ++i) {
-          auto after = [&](int64_t calls) -> const void* {
-            const int64_t at = i + calls;
-            return at < outer ? place(x, b, at) : b + 1 < b1 && at - outer < outer ? place(x, b + 1, at - outer) : nullptr;
-          };
+          const int64_t at = i + far;
+          const void* after = at < outer ? place(x, b, at) : b + 1 < b1 && at - outer < outer ? place(x, b + 1, at - outer) : nullptr;
           rotate({place(x, b, i), place(y, b, i), x.strides[axis], y.strides[axis], heads_inside ? 0 : width, rows,
-                  heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n, past, after(1), after(far), nullptr});
+                  heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n, past, after, nullptr});
         }
       }
       if (past) past_fence();
