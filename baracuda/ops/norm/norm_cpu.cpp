@@ -129,12 +129,13 @@ template <bool kNear = false, class T> double sum_of_squares(const T* x, int64_t
     a = b = get<kLanes<Acc<T>>>(x + i, count);
   });
 }
-// Of g and xhat, not of g and x: xhat is near 1 for any x.
-template <bool kNear = false, class T, class A> double dot_of_gradient(const T* dy, const A* w, const T* x, A rstd, int64_t n) {
+// Of g and xhat, not of g and x: xhat is near 1 for any x. `next` is fetched meanwhile, where it is not what lies near.
+template <bool kNear = false, class T, class A> double dot_of_gradient(const T* dy, const A* w, const T* x, A rstd, int64_t n, const T* next = nullptr) {
   constexpr int N = kLanes<A>;
   const Pack<A, N> scale = double(rstd);
   return sum_products<A>(n, [&](int64_t i, int count, auto& g, auto& xhat) __attribute__((always_inline)) {
     if constexpr (kNear) fetch_near(dy + i), fetch_near(x + i);
+    else if (i * int64_t(sizeof(T)) % 64 == 0) __builtin_prefetch(next + i, 0, 2);
     g = get<N>(dy + i, count) * get<N>(w + i, count);
     xhat = get<N>(x + i, count) * scale;
   });
@@ -157,72 +158,158 @@ template <class T, bool kResidual, bool kNear = false> double squares(const RmsN
     a = b = get<N>(kept + i, count);
   });
 }
-template <class T, bool kResidual> void forward_row(const RmsNormRows& p, int64_t r, int64_t ahead) {
-  using A = Acc<T>;
+// Short rows of halves go by two at a time and are summed while the two before are written: the end of a sum waits for itself (short rows of f32
+// wait for the memory). Longer rows go by two in the backward: weights are read, and their gradients read and written, once for both.
+constexpr int kRowsAtOnce = 2;
+constexpr int64_t kShortBytes = 4096, kLongBytes = 16384;
+struct AtOnce { bool several, early; };
+template <class T> AtOnce rows_at_once(int64_t n, bool backward) {
+  const int64_t bytes = n * int64_t(sizeof(T));
+  const bool packs = kLanes<Acc<T>> > 1, early = packs && kIsHalf<T> && bytes <= kShortBytes;
+  return {early || (packs && backward && bytes > kShortBytes && bytes <= kLongBytes), early};
+}
+// How many rows later a row is fetched.
+template <class T> int64_t rows_to_fetched(int64_t n, AtOnce at_once, int64_t streams) {
+  const int64_t ahead = rows_ahead<T>(n, 1, streams);
+  return ahead ? ahead + (at_once.several ? kRowsAtOnce - 1 : 0) + (at_once.early ? kRowsAtOnce : 0) : 0;
+}
+// What the second pass takes of R rows.
+template <class A, int R> struct Summed { A rstd[R], minus_mean[R]; };
+// sum(first row, summed), then write(first row, summed) for each.
+template <class A, class Sum, class Write> BARACUDA_HD void each_rows(int64_t rows, AtOnce at_once, Sum sum, Write write) {
+  int64_t r = 0;
+  if constexpr (kLanes<A> > 1)
+    if (at_once.several) {
+      constexpr int R = kRowsAtOnce;
+      Summed<A, R> now, next;
+      if (at_once.early && R <= rows) sum(0, now);
+      for (; r + R <= rows; r += R, now = next) {
+        if (!at_once.early) sum(r, now);
+        else if (r + 2 * R <= rows) sum(r + R, next);
+        write(r, now);
+      }
+    }
+  for (; r < rows; ++r) {
+    Summed<A, 1> now;
+    sum(r, now), write(r, now);
+  }
+}
+// The lines of P packs.
+template <int P, class T> BARACUDA_HD void fetch_packs(const T* x) {
+#pragma GCC unroll 8
+  for (int b = 0; b < P * kLanes<Acc<T>> * int(sizeof(T)); b += 64) __builtin_prefetch(reinterpret_cast<const char*>(x) + b, 0, 2);
+}
+
+template <class T, bool kResidual, class A, int R> void sum_forward(const RmsNormRows& p, int64_t first, Summed<A, R>& summed) {
+  for (int j = 0; j < R; ++j) {
+    const int64_t r = first + j;
+    const T* h = kResidual ? kept_of<T>(p, r) : static_cast<const T*>(p.x) + r * p.x_pitch;
+    summed.rstd[j] = A(p.known ? p.known->rstd : inverse_rms<T>(squares<T, kResidual>(p, r), h, p.n, p.eps));
+    if (p.rstd) static_cast<A*>(p.rstd)[r * p.rstd_pitch] = summed.rstd[j];
+  }
+}
+template <class T, bool kResidual, class A, int R> void write_forward(const RmsNormRows& p, int64_t first, int64_t ahead, const Summed<A, R>& summed) {
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
-  const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
-  T* y = static_cast<T*>(p.y) + r * p.y_pitch;
   const A* w = static_cast<const A*>(p.weight);
-  const int64_t n = p.n;
-  const T* h = kResidual ? kept_of<T>(p, r) : x;
-  const A rstd = A(p.known ? p.known->rstd : inverse_rms<T>(squares<T, kResidual>(p, r), h, n, p.eps));
-  if (p.rstd) static_cast<A*>(p.rstd)[r * p.rstd_pitch] = rstd;
-  const V scale = V::of(rstd - Raw<A, N>{});
   const bool past = p.past;
-  const T* next = row_to_fetch(x, p.x_pitch, ahead, p.rows - r);
-  if (p.cast_first)
-    put_row(y, n, past, [&](int64_t i, int count) __attribute__((always_inline)) {
-      __builtin_prefetch(next + i, 0, 2);
-      return rounded_to<T>(get<N>(h + i, count) * scale) * get<N>(w + i, count);
+  const T *h[R], *next[R];
+  T* y[R];
+  V scale[R];
+#pragma GCC unroll 8
+  for (int j = 0; j < R; ++j) {
+    const int64_t r = first + j;
+    const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
+    y[j] = static_cast<T*>(p.y) + r * p.y_pitch;
+    h[j] = kResidual ? kept_of<T>(p, r) : x;
+    scale[j] = V::of(summed.rstd[j] - Raw<A, N>{});
+    next[j] = row_to_fetch(x, p.x_pitch, ahead, p.rows - r);
+  }
+  auto write = [&](auto f) __attribute__((always_inline)) {  // y = f(h rstd, w)
+    each_line<T>(p.n, [&]<int P>(std::integral_constant<int, P>, int64_t i, int count) __attribute__((always_inline)) {
+      V v[R][P];
+#pragma GCC unroll 8
+      for (int k = 0; k < P; ++k) {
+        const V weight = get<N>(w + i + k * N, count);
+#pragma GCC unroll 8
+        for (int j = 0; j < R; ++j) v[j][k] = f(get<N>(h[j] + i + k * N, count) * scale[j], weight);
+      }
+#pragma GCC unroll 8
+      for (int j = 0; j < R; ++j) fetch_packs<P>(next[j] + i), put_line<N>(y[j] + i, v[j], count, past);
     });
-  else
-    put_row(y, n, past, [&](int64_t i, int count) __attribute__((always_inline)) {
-      __builtin_prefetch(next + i, 0, 2);
-      return get<N>(h + i, count) * scale * get<N>(w + i, count);
-    });
+  };
+  if (p.cast_first) write([](V xhat, V weight) __attribute__((always_inline)) { return rounded_to<T>(xhat) * weight; });
+  else write([](V xhat, V weight) __attribute__((always_inline)) { return xhat * weight; });
+}
+template <class T, bool kResidual> void forward_rows(const RmsNormRows& p) {
+  const AtOnce at_once = rows_at_once<T>(p.n, false);
+  const int64_t ahead = rows_to_fetched<T>(p.n, at_once, 1);
+  each_rows<Acc<T>>(p.rows, at_once, [&](int64_t r, auto& summed) { sum_forward<T, kResidual>(p, r, summed); },
+               [&](int64_t r, const auto& summed) { write_forward<T, kResidual>(p, r, ahead, summed); });
 }
 template <class T> void forward(const RmsNormRows& p) {
-  const int64_t ahead = rows_ahead<T>(p.n);
-  for (int64_t r = 0; r < p.rows; ++r)
-    if (p.residual) forward_row<T, true>(p, r, ahead);
-    else forward_row<T, false>(p, r, ahead);
+  p.residual ? forward_rows<T, true>(p) : forward_rows<T, false>(p);
   if (p.past) store_past_fence();
 }
 
-template <class T, bool kCastFirst, bool kResidual> void backward_row(const RmsNormBackwardRows& p, int64_t r, int64_t ahead) {
-  using A = Acc<T>;
+template <class T, class A, int R> void sum_backward(const RmsNormBackwardRows& p, int64_t first, int64_t ahead, Summed<A, R>& summed) {
+  for (int j = 0; j < R; ++j) {
+    const int64_t r = first + j, n = p.n;
+    const T *dy = static_cast<const T*>(p.dy) + r * p.dy_pitch, *x = static_cast<const T*>(p.x) + r * p.x_pitch;
+    const A rstd = A(p.known ? p.known->rstd : p.rstd ? static_cast<const A*>(p.rstd)[r * p.rstd_pitch] : A(inverse_rms<T>(sum_of_squares(x, n), x, n, p.eps)));
+    const double dot = p.known ? p.known->dot : dot_of_gradient(dy, static_cast<const A*>(p.weight), x, rstd, n, row_to_fetch(dy, p.dy_pitch, ahead, p.rows - r));
+    summed.rstd[j] = rstd, summed.minus_mean[j] = A(-dot / double(p.known ? p.known->n : n));
+  }
+}
+template <class T, bool kCastFirst, bool kResidual, class A, int R>
+void write_backward(const RmsNormBackwardRows& p, int64_t first, int64_t ahead, const Summed<A, R>& summed) {
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
-  const T* dy = static_cast<const T*>(p.dy) + r * p.dy_pitch;
-  const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
-  const T* dh = kResidual ? static_cast<const T*>(p.dresidual_out) + r * p.dresidual_out_pitch : nullptr;
-  T* dx = static_cast<T*>(p.dx) + r * p.dx_pitch;
   A* dw = static_cast<A*>(p.dweight);
   const A* w = static_cast<const A*>(p.weight);
-  const int64_t n = p.n;
-
-  const A rstd = A(p.known ? p.known->rstd : p.rstd ? static_cast<const A*>(p.rstd)[r * p.rstd_pitch] : A(inverse_rms<T>(sum_of_squares(x, n), x, n, p.eps)));
-  const V scale = V::of(rstd - Raw<A, N>{});
-  const double dot = p.known ? p.known->dot : dot_of_gradient(dy, w, x, rstd, n);
   const bool past = p.past;
-  const T *next_dy = row_to_fetch(dy, p.dy_pitch, ahead, p.rows - r), *next_x = row_to_fetch(x, p.x_pitch, ahead, p.rows - r);
-  const V minus_mean = V::of(A(-dot / double(p.known ? p.known->n : n)) - Raw<A, N>{});
-  put_row(dx, n, past, [&](int64_t i, int count) __attribute__((always_inline)) {
-    __builtin_prefetch(next_dy + i, 0, 2);
-    __builtin_prefetch(next_x + i, 0, 2);
-    const V e = get<N>(dy + i, count), xhat = get<N>(x + i, count) * scale;
-    V d = fma(xhat, minus_mean, e * get<N>(w + i, count)) * scale;
-    if constexpr (kResidual) d = d + get<N>(dh + i, count);
-    if (dw) put<N>(dw + i, fma(e, kCastFirst ? rounded_to<T>(xhat) : xhat, get<N>(dw + i, count)), count);
-    return d;
+  const T *dy[R], *x[R], *dh[R], *next[R];
+  T* dx[R];
+  V scale[R], minus_mean[R];
+#pragma GCC unroll 8
+  for (int j = 0; j < R; ++j) {
+    const int64_t r = first + j;
+    dy[j] = static_cast<const T*>(p.dy) + r * p.dy_pitch;
+    x[j] = static_cast<const T*>(p.x) + r * p.x_pitch;
+    dh[j] = kResidual ? static_cast<const T*>(p.dresidual_out) + r * p.dresidual_out_pitch : nullptr;
+    dx[j] = static_cast<T*>(p.dx) + r * p.dx_pitch;
+    scale[j] = V::of(summed.rstd[j] - Raw<A, N>{}), minus_mean[j] = V::of(summed.minus_mean[j] - Raw<A, N>{});
+    next[j] = row_to_fetch(x[j], p.x_pitch, ahead, p.rows - r);  // dy was fetched while the sum was made
+  }
+  each_line<T>(p.n, [&]<int P>(std::integral_constant<int, P>, int64_t i, int count) __attribute__((always_inline)) {
+    V v[R][P];
+#pragma GCC unroll 8
+    for (int k = 0; k < P; ++k) {
+      const int64_t at = i + k * N;
+      const V weight = get<N>(w + at, count);
+      V sum = dw ? get<N>(dw + at, count) : V(0);
+#pragma GCC unroll 8
+      for (int j = 0; j < R; ++j) {
+        const V e = get<N>(dy[j] + at, count), xhat = get<N>(x[j] + at, count) * scale[j];
+        v[j][k] = fma(xhat, minus_mean[j], e * weight) * scale[j];
+        if constexpr (kResidual) v[j][k] = v[j][k] + get<N>(dh[j] + at, count);
+        sum = fma(e, kCastFirst ? rounded_to<T>(xhat) : xhat, sum);
+      }
+      if (dw) put<N>(dw + at, sum, count);
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < R; ++j) fetch_packs<P>(next[j] + i), put_line<N>(dx[j] + i, v[j], count, past);
   });
 }
+template <class T, bool kCastFirst, bool kResidual> void backward_rows(const RmsNormBackwardRows& p) {
+  const AtOnce at_once = rows_at_once<T>(p.n, true);
+  const int64_t ahead = rows_to_fetched<T>(p.n, at_once, 2);
+  each_rows<Acc<T>>(p.rows, at_once, [&](int64_t r, auto& summed) { sum_backward<T>(p, r, ahead, summed); },
+               [&](int64_t r, const auto& summed) { write_backward<T, kCastFirst, kResidual>(p, r, ahead, summed); });
+}
 template <class T> void backward(const RmsNormBackwardRows& p) {
-  const int64_t ahead = rows_ahead<T>(p.n, 1, 2);
-  for (int64_t r = 0; r < p.rows; ++r)
-    if (p.cast_first) p.dresidual_out ? backward_row<T, true, true>(p, r, ahead) : backward_row<T, true, false>(p, r, ahead);
-    else p.dresidual_out ? backward_row<T, false, true>(p, r, ahead) : backward_row<T, false, false>(p, r, ahead);
+  if (p.cast_first) p.dresidual_out ? backward_rows<T, true, true>(p) : backward_rows<T, true, false>(p);
+  else p.dresidual_out ? backward_rows<T, false, true>(p) : backward_rows<T, false, false>(p);
   if (p.past) store_past_fence();
 }
 
