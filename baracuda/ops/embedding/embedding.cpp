@@ -37,10 +37,6 @@ PrecisionGuarantee copies(const EmbeddingDescriptor& d) {
 PrecisionGuarantee sums(const EmbeddingBackwardDescriptor& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype)};
 }
-int64_t read_index(const TensorView& indices, int64_t at) {
-  return indices.dtype == DType::i64 ? indices.as<int64_t>()[at] : indices.as<int32_t>()[at];
-}
-
 void fill_nan(DType t, char* row, int64_t n) {
   const uint16_t half = t == DType::f16 ? 0x7e00 : 0x7fc0;
   const float single = __builtin_nanf("");
@@ -51,32 +47,41 @@ void fill_nan(DType t, char* row, int64_t n) {
 }
 constexpr int64_t kAheadOfRow = 4096;  // bytes
 int64_t rows_ahead(int64_t row) { return std::clamp<int64_t>(kFetchAhead / row, 1, 64); }
+// Rows of y for the indices of a run. What the loop reads lies in registers: the compiler must take it for changed by each write else.
+template <class I> void copy_rows(const Launch<Embedding>& l, const I* index, int64_t index_step, char* y, int64_t y_step, int64_t n, bool past, const MoveKernels& move) {
+  const DType dtype = l.desc.dtype;
+  const int64_t width = l.desc.width, vocabulary = l.desc.vocabulary, size = int64_t(byte_size(dtype)), row = width * size;
+  const int64_t pitch = l.args.weight.strides[0] * size, ahead = rows_ahead(row), fetched = std::min(row, kAheadOfRow);
+  const char* table = l.args.weight.as<char>();
+  const auto copy = move.copy_past;
+  const auto copy_fetching = move.copy_past_fetching;
+  auto row_of = [=](int64_t i) -> const char* {  // null for an index out of range
+    const int64_t v = index[i * index_step];
+    return v >= 0 && v < vocabulary ? table + v * pitch : nullptr;
+  };
+  for (int64_t i = 0; i < n; ++i, y += y_step) {
+    const char *from = row_of(i), *next = i + ahead < n ? row_of(i + ahead) : nullptr;
+    if (!from) fill_nan(dtype, y, width);
+    else if (!past) {
+      for (int64_t b = 0; next && b < fetched; b += 64) __builtin_prefetch(next + b, 0, 2);
+      std::memcpy(y, from, size_t(row));
+    } else if (next) copy_fetching(y, from, row, next);
+    else copy(y, from, row);
+  }
+}
 Status run_forward(const Launch<Embedding>& l) {
   const EmbeddingDescriptor& d = l.desc;
-  const TensorView &weight = l.args.weight, &indices = l.args.indices, &y = l.args.y;
+  const TensorView &indices = l.args.indices, &y = l.args.y;
   if (y.numel() == 0) return {};
   const RowWalk<2> walk(d.indices, {&indices, &y});
-  const int64_t size = int64_t(byte_size(d.dtype)), row = d.width * size, weight_pitch = weight.strides[0] * size;
-  const char* table = weight.as<char>();
+  const int64_t size = int64_t(byte_size(d.dtype));
   const bool past = past_caches(y, nullptr);
-  const int64_t ahead = rows_ahead(row), fetched = std::min(row, kAheadOfRow);
   const MoveKernels& move = BARACUDA_ISA_PICK(move_kernels);
   parallel_for(walk.rows, d.width < kPiece ? kPiece / d.width : 1, l.threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[2], int64_t, int64_t n) {
-      auto row_of = [&](int64_t i) -> const char* {  // null for an index out of range
-        const int64_t v = read_index(indices, o[0] + i * walk.pitch(0));
-        return v >= 0 && v < d.vocabulary ? table + v * weight_pitch : nullptr;
-      };
-      for (int64_t i = 0; i < n; ++i) {
-        const char *from = row_of(i), *next = i + ahead < n ? row_of(i + ahead) : nullptr;
-        char* to = y.as<char>() + (o[1] + i * walk.pitch(1)) * size;
-        if (!from) fill_nan(d.dtype, to, d.width);
-        else if (!past) {
-          for (int64_t b = 0; next && b < fetched; b += 64) __builtin_prefetch(next + b, 0, 2);
-          std::memcpy(to, from, size_t(row));
-        } else if (next) move.copy_past_fetching(to, from, row, next);
-        else move.copy_past(to, from, row);
-      }
+      char* to = y.as<char>() + o[1] * size;
+      if (indices.dtype == DType::i64) copy_rows(l, indices.as<const int64_t>() + o[0], walk.pitch(0), to, walk.pitch(1) * size, n, past, move);
+      else copy_rows(l, indices.as<const int32_t>() + o[0], walk.pitch(0), to, walk.pitch(1) * size, n, past, move);
     });
     if (past) past_fence();
   });
