@@ -8,7 +8,7 @@ namespace baracuda::inline BARACUDA_ISA {
 #if defined(__AVX512BF16__)
 BARACUDA_HD bool has_subnormal(__m512 a, __m512 b) {
   constexpr int kSubnormal = 0x20;
-  return __builtin_expect((_mm512_fpclass_ps_mask(a, kSubnormal) | _mm512_fpclass_ps_mask(b, kSubnormal)) != 0, 0);
+  return __builtin_expect(!_mm512_kortestz(_mm512_fpclass_ps_mask(a, kSubnormal), _mm512_fpclass_ps_mask(b, kSubnormal)), 0);
 }
 #endif
 template <class T, int N> BARACUDA_HD void store_twice_rounded(T* p, Pack<Acc<T>, N> a, Pack<Acc<T>, N> b, bool past) {
