@@ -65,4 +65,13 @@ Status no_such_name(std::string_view field, std::string_view t, std::span<const 
   return not_a(field, t, text("one of ", list));
 }
 
+void append_field(std::string& out, std::string_view name, const std::string& value) {
+  out += text(out.empty() ? "" : " ", name, "=", value);
+}
+Status no_such_field(std::string_view key, std::span<const std::string_view> names) {
+  std::string known;
+  for (auto n : names) known += text(known.empty() ? "" : " ", n);
+  return {Code::invalid_problem, text("no field '", key, "'; the fields are ", known)};
+}
+
 }  // namespace baracuda

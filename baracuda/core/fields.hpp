@@ -84,10 +84,11 @@ template <class T> constexpr std::string_view field_type() {
   else if constexpr (std::is_floating_point_v<T>) return "float";
   else return field_type<typename T::value_type>();
 }
+void append_field(std::string& out, std::string_view name, const std::string& value);
 // "dtype=f32 shape=[2, 3]": every field, in order.
 template <class S> std::string describe(const S& s) {
   std::string out;
-  for_each_field<S>([&](const auto& f) { out += text(out.empty() ? "" : " ", f.name, "=", field_text(s.*f.member)); });
+  for_each_field<S>([&](const auto& f) { append_field(out, f.name, field_text(s.*f.member)); });
   return out;
 }
 
@@ -140,17 +141,15 @@ template <class T> Status parse_value(std::string_view field, std::string_view t
   v = value;
   return {};
 }
+Status no_such_field(std::string_view key, std::span<const std::string_view> names);
 // Sets the field called `key`; invalid_problem with the list of fields when there is none.
 template <class S> Status set_field(S& s, std::string_view key, std::string_view value) {
-  bool found = false;
-  Status status;
-  std::string known;
-  for_each_field<S>([&](const auto& f) {
-    known += text(known.empty() ? "" : " ", f.name);
-    if (f.name == key) found = true, status = parse_value(key, value, s.*f.member);
-  });
-  if (!found) return {Code::invalid_problem, text("no field '", key, "'; the fields are ", known)};
-  return status;
+  return std::apply([&](const auto&... f) {
+    Status status;
+    const bool found = ((f.name == key && (status = parse_value(key, value, s.*f.member), true)) || ...);
+    if (!found) return no_such_field(key, std::array{f.name...});
+    return status;
+  }, S::fields());
 }
 
 }  // namespace baracuda

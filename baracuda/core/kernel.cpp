@@ -54,6 +54,9 @@ Status check_argument(std::string_view op, std::string_view arg, const TensorVie
   return {};
 }
 
+Status wrong_stream(std::string_view op, Device plan, Device stream) {
+  return invalid(op, text("the plan is for ", to_string(plan), ", the stream is on ", to_string(stream)));
+}
 Status check_workspace(std::string_view op, std::string_view kernel, Workspace w, uint64_t needed) {
   if (needed == 0) return {};
   if (w.bytes < needed || !w.data) {

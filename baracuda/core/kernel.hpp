@@ -100,6 +100,7 @@ using InPlace = bool (*)(const void* desc, std::string_view out, std::string_vie
 // No tensor that is written shares memory with another one, unless it is that tensor and in_place (null: nothing is) allows it.
 // Tensors that are interleaved without sharing an element are apart.
 Status check_apart(std::string_view op, std::span<const ArgTensors> all, InPlace in_place, const void* desc);
+Status wrong_stream(std::string_view op, Device plan, Device stream);
 Status check_workspace(std::string_view op, std::string_view kernel, Workspace w, uint64_t needed);
 // The view's memory as [rows, n] with one row pitch: the last axis dense, the others one arithmetic progression (which
 // every contiguous tensor and every slice of columns is). False where strides do not allow it.

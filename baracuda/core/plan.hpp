@@ -17,12 +17,9 @@
 //   kernels() -> span<const Kernel<Op>>    CPU rows, best first; the CUDA half brings its own list
 // and optionally aux_dtype, layout, epilogue of a Descriptor, for the sku, flops, for benchmarks, and
 //   in_place(Descriptor, out, in) -> bool    whether the argument `out` may be the argument `in`; without it nothing is in place
-#include <mutex>
 #include <span>
-#include <unordered_map>
 #include <vector>
-#include "baracuda/core/cuda_half.hpp"
-#include "baracuda/core/kernel.hpp"
+#include "baracuda/core/select.hpp"
 #include "baracuda/host/thread_team.hpp"
 
 namespace baracuda {
@@ -34,24 +31,21 @@ template <class Op> class Plan {
   static_assert(fields_complete<Descriptor>(), "Descriptor::fields() must list every member of the descriptor");
 
   static Result<Plan> select(const Stream& stream, const Descriptor& desc, const PlanPreference& preference = {}) {
-    const Key key{desc, preference, stream.device, stream.arch, stream.device.kind == DeviceKind::cpu ? baracuda::threads() : 0};
-    if (auto cached = Cache::instance().find(key)) return *cached;
-    std::vector<RowVerdict> verdicts;
-    Result<Plan> plan = walk(stream, key, &verdicts, true);
-    if (plan.ok()) Cache::instance().insert(key, *plan);
-    return plan;
+    static select_detail::Cache& cache = select_detail::make_cache(kCalls);
+    const select_detail::Request r = select_detail::request(stream, &desc, desc.dtype, preference);
+    Result<select_detail::Choice> choice = select_detail::select(cache, stream, r);
+    if (!choice.ok()) return choice.status();
+    return Plan(r, *std::move(choice));
   }
   // What select would do, row by row: the same walk without the cache, every row asked.
   static Result<std::vector<RowVerdict>> explain(const Stream& stream, const Descriptor& desc, const PlanPreference& preference = {}) {
-    const Key key{desc, preference, stream.device, stream.arch, stream.device.kind == DeviceKind::cpu ? baracuda::threads() : 0};
     BARACUDA_TRY(Op::validate(desc));
     std::vector<RowVerdict> verdicts;
-    (void)walk(stream, key, &verdicts, false);
+    (void)select_detail::walk(kCalls, stream, select_detail::request(stream, &desc, desc.dtype, preference), verdicts, false);
     return verdicts;
   }
   static std::span<const Kernel<Op>> rows(DeviceKind device) {
-    if (device == DeviceKind::cpu) return Op::kernels();
-    const CudaRows r = cuda_rows(Op::name);
+    const CudaRows r = select_detail::rows_on<Op>(device);
     return {static_cast<const Kernel<Op>*>(r.kernels), r.count};
   }
 
@@ -88,109 +82,19 @@ template <class Op> class Plan {
     return check_apart(args);
   }
   Status run(const Stream& stream, Workspace workspace, const Args& args) const {
-    if (stream.device != device_)
-      return invalid(Op::name, text("the plan is for ", to_string(device_), ", the stream is on ", to_string(stream.device)));
+    if (stream.device != device_) return wrong_stream(Op::name, device_, stream.device);
     BARACUDA_TRY(can_implement(args));
     BARACUDA_TRY(check_workspace(Op::name, kernel_->name, workspace, workspace_));
     return launch_({stream, workspace, desc_, args, threads_, state_.get()});
   }
 
  private:
-  struct Key {
-    Descriptor desc;
-    PlanPreference preference;
-    Device device;
-    int arch, threads;
-    friend bool operator==(const Key& a, const Key& b) {
-      return same_fields(a.desc, b.desc) && a.preference == b.preference && a.device == b.device && a.arch == b.arch && a.threads == b.threads;
-    }
-  };
-  struct KeyHash {
-    size_t operator()(const Key& k) const {
-      size_t h = hash_fields(k.desc);
-      hash_mix(h, uint64_t(k.device.kind) << 32 | uint32_t(k.device.index));
-      hash_mix(h, uint64_t(k.arch) << 32 | uint32_t(k.threads));
-      hash_mix(h, k.preference.max_workspace);
-      hash_mix(h, uint64_t(k.preference.prefer_backend) << 8 | uint64_t(k.preference.require_backend));
-      hash_mix(h, std::hash<std::string_view>{}(k.preference.require_kernel));
-      return h;
-    }
-  };
-  // Bounded: a process that sees ever new shapes starts over instead of growing. require_kernel may point to memory
-  // that dies, so such plans are not kept.
-  class Cache {
-   public:
-    static Cache& instance() { static Cache* cache = new Cache; return *cache; }  // outlives static destructors
-    std::optional<Plan> find(const Key& k) {
-      if (!k.preference.require_kernel.empty()) return {};
-      std::lock_guard lock(mutex_);
-      auto it = plans_.find(k);
-      return it == plans_.end() ? std::nullopt : std::optional<Plan>(it->second);
-    }
-    void insert(const Key& k, const Plan& p) {
-      if (!k.preference.require_kernel.empty()) return;
-      std::lock_guard lock(mutex_);
-      if (plans_.size() >= kMost) plans_.clear();
-      plans_.emplace(k, p);
-    }
-   private:
-    static constexpr size_t kMost = 1024;
-    std::mutex mutex_;
-    std::unordered_map<Key, Plan, KeyHash> plans_;
-  };
+  static constexpr select_detail::OpCalls kCalls = select_detail::op_calls<Op>();
 
-  Plan(const Key& k, const Kernel<Op>* kernel, PlanState state, uint64_t workspace)
-      : desc_(k.desc), kernel_(kernel), launch_(kernel->launch[k.desc.dtype]), state_(std::move(state)), workspace_(workspace),
-        device_(k.device), arch_(k.arch), threads_(k.threads) {}
+  Plan(const select_detail::Request& r, select_detail::Choice&& c)
+      : desc_(*static_cast<const Descriptor*>(r.desc)), kernel_(static_cast<const Kernel<Op>*>(c.row)), launch_(kernel_->launch[r.dtype]),
+        state_(std::move(c.state)), workspace_(c.workspace), device_(r.device), arch_(r.arch), threads_(r.threads) {}
 
-  static std::string refusal(const Key& k, const Kernel<Op>& row) {
-    const PlanPreference& p = k.preference;
-    if (!row.launch[k.desc.dtype]) return text("no ", name(k.desc.dtype), "; it serves ", to_string(served(row)));
-    if (row.min_arch > k.arch) return text("needs compute capability ", row.min_arch, ", the device has ", k.arch);
-    if (p.require_backend != Backend::count && p.require_backend != row.backend)
-      return text("the preference requires backend ", name(p.require_backend));
-    if (!p.require_kernel.empty() && p.require_kernel != row.name) return text("the preference requires kernel ", p.require_kernel);
-    const PrecisionGuarantee g = row.guarantee(k.desc);
-    if (!g.deterministic && !p.allow_nondeterministic) return "not deterministic, and the preference does not allow that";
-    if (!g.batch_invariant && p.require_batch_invariant) return "not batch invariant, and the preference requires that";
-    if (g.tf32 && p.math != MathMode::allow_tf32) return "rounds to TF32, and the preference does not allow that";
-    return row.refuse ? row.refuse(k.desc, p) : std::string();
-  }
-  static Result<Plan> walk(const Stream& stream, const Key& k, std::vector<RowVerdict>* verdicts, bool stop_at_first) {
-    BARACUDA_TRY(Op::validate(k.desc));
-    std::optional<Plan> chosen;
-    const auto list = rows(stream.device.kind);
-    for (int pass = 0; pass < 2; ++pass)
-      for (const Kernel<Op>& row : list) {
-        const bool preferred = row.backend == k.preference.prefer_backend;
-        if (preferred != (pass == 0)) continue;
-        std::string why = refusal(k, row);
-        PlanState state;
-        if (why.empty() && row.prepare) {
-          Result<PlanState> made = row.prepare(stream, k.desc, k.preference);
-          if (made.ok()) state = *made;
-          else why = made.status().message();
-        }
-        uint64_t bytes = 0;
-        if (why.empty() && row.carve) {
-          Carver c(k.threads);
-          row.carve(k.desc, state.get(), c);
-          bytes = c.size();
-          if (bytes > k.preference.max_workspace)
-            why = text("needs ", bytes, " bytes of workspace, the preference allows ", k.preference.max_workspace);
-        }
-        const bool accepted = why.empty();
-        if (accepted && chosen) why = text("accepts, but stands behind ", chosen->kernel_->name);
-        if (accepted && !chosen) chosen = Plan(k, &row, std::move(state), bytes);
-        verdicts->push_back({row.name, accepted, std::move(why)});
-        if (chosen && stop_at_first) return *std::move(chosen);
-      }
-    if (chosen) return *std::move(chosen);
-    std::string reasons;
-    for (const RowVerdict& v : *verdicts) reasons += text("\n  ", v.kernel, ": ", v.reason);
-    return Status(Code::unsupported, text(Op::name, ": no ", name(stream.device.kind), " kernel accepts ", describe(k.desc),
-                                          list.empty() ? "; there is none for this device" : "", reasons));
-  }
   template <class T> Status check_one(const ArgField<Args, T>& f, const Args& args) const {
     if constexpr (std::is_same_v<T, TensorView>) return check_argument(Op::name, f.name, args.*f.member, f.role, device_);
     else return {};

@@ -91,8 +91,21 @@ Status set_number(std::string_view op, std::string_view arg, const ArgValue& v, 
   if (const auto* u = std::get_if<uint64_t>(&v.number)) return to = double(*u), Status();
   return invalid(op, text(arg, " takes a number"));
 }
-Status no_such_arg(std::string_view op, std::string_view given, const std::string& known) {
+Status no_such_arg(std::string_view op, std::string_view given, std::span<const std::string_view> names) {
+  std::string known;
+  for (auto n : names) known += text(known.empty() ? "" : " ", n);
   return invalid(op, text("no argument '", given, "'; the arguments are ", known));
+}
+Result<Explanation> explanation(std::string descriptor, std::vector<RowVerdict> rows, const Result<std::shared_ptr<const AnyPlan>>& chosen) {
+  Explanation e{std::move(descriptor), std::move(rows), {}, {}, 0, {}};
+  if (chosen.ok()) {
+    const AnyPlan& plan = **chosen;
+    e.sku = to_string(plan.sku());
+    e.guarantee = to_string(plan.sku().guarantee);
+    e.workspace_bytes = plan.workspace_size();
+    e.workspace = plan.workspace_items();
+  }
+  return e;
 }
 
 }  // namespace baracuda::registry_detail

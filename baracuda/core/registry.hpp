@@ -87,49 +87,43 @@ Status set_number(std::string_view op, std::string_view arg, const ArgValue& v, 
 Status set_number(std::string_view op, std::string_view arg, const ArgValue& v, uint64_t& to);
 Status set_number(std::string_view op, std::string_view arg, const ArgValue& v, double& to);
 Status set_tensor(std::string_view op, std::string_view arg, const ArgValue& v, TensorView& to);
-Status no_such_arg(std::string_view op, std::string_view given, const std::string& known);
+Status no_such_arg(std::string_view op, std::string_view given, std::span<const std::string_view> names);
+Result<Explanation> explanation(std::string descriptor, std::vector<RowVerdict> rows, const Result<std::shared_ptr<const AnyPlan>>& chosen);
 
-template <class Op> Result<typename Op::Args> make_args(std::span<const ArgValue> values) {
-  typename Op::Args args{};
-  for (const ArgValue& v : values) {
-    bool found = false;
-    Status status;
-    std::string known;
-    std::apply([&](const auto&... f) {
-      ([&] {
-        if (f.name != v.name) return;
-        found = true;
-        auto& member = args.*f.member;
-        using T = std::remove_cvref_t<decltype(member)>;
-        if constexpr (std::is_same_v<T, TensorView>) status = set_tensor(Op::name, f.name, v, member);
-        else if constexpr (std::is_arithmetic_v<T>) status = set_number(Op::name, f.name, v, member);
-        else member = v.tensors;
-      }(), ...);
-      if (!found) ((known += text(known.empty() ? "" : " ", f.name)), ...);
-    }, Op::Args::args());
-    if (!found) return no_such_arg(Op::name, v.name, known);
-    if (!status.ok()) return status;
-  }
-  return args;
+template <class T> Status set_arg(std::string_view op, std::string_view arg, const ArgValue& v, T& to) {
+  if constexpr (std::is_same_v<T, TensorView>) return set_tensor(op, arg, v, to);
+  else if constexpr (std::is_arithmetic_v<T>) return set_number(op, arg, v, to);
+  else return to = v.tensors, Status();
 }
-template <class Op> std::vector<ArgInfo> arg_infos() {
+template <class Args> Status set_args(std::string_view op, std::span<const ArgValue> values, Args& args) {
+  return std::apply([&](const auto&... f) {
+    Status status;
+    for (const ArgValue& v : values) {
+      const bool found = ((f.name == v.name && (status = set_arg(op, f.name, v, args.*f.member), true)) || ...);
+      if (!found) return no_such_arg(op, v.name, std::array{f.name...});
+      if (!status.ok()) return status;
+    }
+    return status;
+  }, Args::args());
+}
+template <class Args> std::vector<ArgInfo> arg_infos() {
   std::vector<ArgInfo> list;
-  const typename Op::Args defaults{};
-  auto add = [&]<class T>(const ArgField<typename Op::Args, T>& f) {
+  const Args defaults{};
+  auto add = [&]<class T>(const ArgField<Args, T>& f) {
     ArgInfo info{f.name, f.role, f.help, {}, {}};
     if constexpr (std::is_same_v<T, TensorView>) info.type = "tensor";
     else if constexpr (std::is_arithmetic_v<T>) info.type = std::is_integral_v<T> ? "int" : "float", info.default_value = field_text(defaults.*f.member);
     else info.type = "tensors";
     list.push_back(std::move(info));
   };
-  std::apply([&](const auto&... f) { (add(f), ...); }, Op::Args::args());
+  std::apply([&](const auto&... f) { (add(f), ...); }, Args::args());
   return list;
 }
 template <class Op> class AnyPlanOf final : public AnyPlan {
  public:
   explicit AnyPlanOf(Plan<Op> plan) : plan_(std::move(plan)) {}
   Device device() const override { return plan_.device(); }
-  std::vector<ArgInfo> args() const override { return arg_infos<Op>(); }
+  std::vector<ArgInfo> args() const override { return arg_infos<typename Op::Args>(); }
   std::string descriptor() const override { return describe(plan_.descriptor()); }
   KernelSku sku() const override { return plan_.sku(); }
   double flops() const override {
@@ -139,11 +133,13 @@ template <class Op> class AnyPlanOf final : public AnyPlan {
   uint64_t workspace_size() const override { return plan_.workspace_size(); }
   std::vector<WorkspaceItem> workspace_items() const override { return plan_.workspace_items(); }
   Status can_implement(std::span<const ArgValue> values) const override {
-    BARACUDA_TRY_ASSIGN(args, make_args<Op>(values));
+    typename Op::Args args{};
+    BARACUDA_TRY(set_args(Op::name, values, args));
     return plan_.can_implement(args);
   }
   Status run(const Stream& stream, Workspace workspace, std::span<const ArgValue> values) const override {
-    BARACUDA_TRY_ASSIGN(args, make_args<Op>(values));
+    typename Op::Args args{};
+    BARACUDA_TRY(set_args(Op::name, values, args));
     return plan_.run(stream, workspace, args);
   }
 
@@ -157,8 +153,7 @@ template <class Op> bool offered(typename Op::Descriptor d) {
       if (d.dtype = DType(t); row.launch.entry[t] && (!row.refuse || row.refuse(d, {}).empty())) return true;
   return false;
 }
-template <class Op> std::vector<FieldInfo> field_infos() {
-  using D = typename Op::Descriptor;
+template <class D> std::vector<FieldInfo> field_infos(bool (*offered)(D)) {
   std::vector<FieldInfo> list;
   const D defaults{};
   for_each_field<D>([&]<class T>(const Field<D, T>& f) {
@@ -167,7 +162,7 @@ template <class Op> std::vector<FieldInfo> field_infos() {
       for (size_t i = 0; i < enum_names(E{}).size(); ++i) {
         D d{};
         d.*f.member = E(i);
-        if (f.name != "kind" || offered<Op>(d)) info.values.push_back(enum_name(E(i)));
+        if (f.name != "kind" || offered(d)) info.values.push_back(enum_name(E(i)));
       }
     };
     if constexpr (NamedEnum<T>) add_values(T{});
@@ -179,11 +174,14 @@ template <class Op> std::vector<FieldInfo> field_infos() {
   });
   return list;
 }
-template <class Op> Result<typename Op::Descriptor> make_descriptor(std::span<const KeyValue> settings) {
-  typename Op::Descriptor d{};
+template <class D> Status set_fields(std::string_view op, std::span<const KeyValue> settings, D& d) {
   for (const KeyValue& s : settings)
-    if (Status status = set_field(d, s.key, s.value); !status.ok()) return invalid(Op::name, status.message());
-  return d;
+    if (Status status = set_field(d, s.key, s.value); !status.ok()) return invalid(op, status.message());
+  return {};
+}
+template <class Op> Result<std::shared_ptr<const AnyPlan>> select_any(const Stream& stream, const typename Op::Descriptor& d, const PlanPreference& preference) {
+  BARACUDA_TRY_ASSIGN(plan, Plan<Op>::select(stream, d, preference));
+  return std::shared_ptr<const AnyPlan>(static_cast<const AnyPlan*>(new AnyPlanOf<Op>(plan)));
 }
 
 }  // namespace registry_detail
@@ -218,10 +216,10 @@ template <class Op> constexpr OpInfo op_info() {
   using D = typename Op::Descriptor;
   return {Op::name, Op::category, Op::summary,
           [] {
-            static const std::vector<FieldInfo> list = registry_detail::field_infos<Op>();
+            static const std::vector<FieldInfo> list = registry_detail::field_infos<D>(registry_detail::offered<Op>);
             return list;
           },
-          registry_detail::arg_infos<Op>,
+          registry_detail::arg_infos<typename Op::Args>,
           [] {
             std::vector<RowInfo> list;
             for (DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda})
@@ -235,21 +233,15 @@ template <class Op> constexpr OpInfo op_info() {
             return list;
           },
           [](const Stream& stream, std::span<const KeyValue> settings, const PlanPreference& preference) -> Result<Explanation> {
-            BARACUDA_TRY_ASSIGN(d, registry_detail::make_descriptor<Op>(settings));
+            D d{};
+            BARACUDA_TRY(registry_detail::set_fields(Op::name, settings, d));
             BARACUDA_TRY_ASSIGN(rows, Plan<Op>::explain(stream, d, preference));
-            Explanation e{describe(d), rows, {}, {}, 0, {}};
-            if (auto plan = Plan<Op>::select(stream, d, preference); plan.ok()) {
-              e.sku = to_string(plan->sku());
-              e.guarantee = to_string(plan->precision_guarantee());
-              e.workspace_bytes = plan->workspace_size();
-              e.workspace = plan->workspace_items();
-            }
-            return e;
+            return registry_detail::explanation(describe(d), std::move(rows), registry_detail::select_any<Op>(stream, d, preference));
           },
           [](const Stream& stream, std::span<const KeyValue> settings, const PlanPreference& preference) -> Result<std::shared_ptr<const AnyPlan>> {
-            BARACUDA_TRY_ASSIGN(d, registry_detail::make_descriptor<Op>(settings));
-            BARACUDA_TRY_ASSIGN(plan, Plan<Op>::select(stream, d, preference));
-            return std::shared_ptr<const AnyPlan>(std::make_shared<registry_detail::AnyPlanOf<Op>>(plan));
+            D d{};
+            BARACUDA_TRY(registry_detail::set_fields(Op::name, settings, d));
+            return registry_detail::select_any<Op>(stream, d, preference);
           }};
 }
 
