@@ -1,4 +1,5 @@
 #include "baracuda/testing/tensor.hpp"
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -134,6 +135,7 @@ Tensor::Tensor(DType dtype, Shape shape, Layout layout) {
   const size_t size = byte_size(dtype);
   memory_.assign(size_t(elements) * size + 2 * kGuard + 64, kGuardByte);
   view_ = {first_element(memory_) + size_t(offset) * size, dtype, {}, shape, s};
+  dense_ = view_.contiguous();
   poison();
   close_guards();
 }
@@ -143,7 +145,7 @@ void Tensor::close_guards() const {
   close_memory(memory_.data(), before);
   close_memory(first + used, memory_.size() - before - used);
 }
-Tensor::Tensor(const Tensor& other) : memory_(other.memory_.size(), kGuardByte), view_(other.view_) {
+Tensor::Tensor(const Tensor& other) : memory_(other.memory_.size(), kGuardByte), view_(other.view_), dense_(other.dense_) {
   if (memory_.empty()) return;
   char* from = first_element(other.memory_);
   char* to = first_element(memory_);
@@ -158,24 +160,24 @@ Tensor::Tensor(DType dtype, Shape shape, const std::vector<double>& values, Layo
 Tensor Tensor::normal(DType dtype, Shape shape, uint64_t seed, double mean, double std, Layout layout) {
   Tensor t(dtype, shape, layout);
   Source source(seed);
-  for (int64_t i = 0; i < t.numel(); ++i) t.set(i, mean + std * source.normal());
+  for (int64_t i = 0, n = t.numel(); i < n; ++i) t.set(i, mean + std * source.normal());
   return t;
 }
 Tensor Tensor::uniform(DType dtype, Shape shape, uint64_t seed, double low, double high, Layout layout) {
   Tensor t(dtype, shape, layout);
   Source source(seed);
-  for (int64_t i = 0; i < t.numel(); ++i) t.set(i, low + (high - low) * source.uniform());
+  for (int64_t i = 0, n = t.numel(); i < n; ++i) t.set(i, low + (high - low) * source.uniform());
   return t;
 }
 Tensor Tensor::integers(DType dtype, Shape shape, uint64_t seed, int64_t low, int64_t high_exclusive) {
   Tensor t(dtype, shape);
   Source source(seed);
-  for (int64_t i = 0; i < t.numel(); ++i) t.set(i, double(low + int64_t(source.next() % uint64_t(high_exclusive - low))));
+  for (int64_t i = 0, n = t.numel(); i < n; ++i) t.set(i, double(low + int64_t(source.next() % uint64_t(high_exclusive - low))));
   return t;
 }
 void* Tensor::address(int64_t i) const {
-  int64_t offset = 0;
-  for (int a = view_.shape.rank - 1; a >= 0; --a) {
+  int64_t offset = dense_ ? i : 0;
+  for (int a = dense_ ? -1 : view_.shape.rank - 1; a >= 0; --a) {
     offset += i % view_.shape[a] * view_.strides[a];
     i /= view_.shape[a];
   }
@@ -183,27 +185,37 @@ void* Tensor::address(int64_t i) const {
 }
 std::vector<double> Tensor::values() const {
   std::vector<double> v(static_cast<size_t>(numel()));
-  for (int64_t i = 0; i < numel(); ++i) v[size_t(i)] = at(i);
+  for (size_t i = 0; i < v.size(); ++i) v[i] = at(int64_t(i));
   return v;
 }
 std::vector<uint8_t> Tensor::element_bytes() const {
   const size_t size = byte_size(view_.dtype);
   std::vector<uint8_t> bytes(size_t(view_.absent() ? 0 : numel()) * size);
-  for (size_t i = 0; i < bytes.size() / size; ++i) std::memcpy(&bytes[i * size], address(int64_t(i)), size);
+  if (dense_ && !bytes.empty()) std::memcpy(bytes.data(), view_.data, bytes.size());
+  else for (size_t i = 0; i < bytes.size() / size; ++i) std::memcpy(&bytes[i * size], address(int64_t(i)), size);
   return bytes;
 }
 void Tensor::poison() {
-  for (int64_t i = 0; i < numel(); ++i) std::memset(address(i), kPoison, byte_size(view_.dtype));
+  const size_t size = byte_size(view_.dtype);
+  const int64_t n = numel();
+  if (dense_) std::memset(view_.data, kPoison, size_t(n) * size);
+  else for (int64_t i = 0; i < n; ++i) std::memset(address(i), kPoison, size);
 }
 bool Tensor::guards_intact() const {
   if (memory_.empty()) return true;
   open_memory(memory_.data(), memory_.size());
   const std::vector<uint8_t> memory = memory_;
   close_guards();
+  const auto intact = [&](size_t from, size_t to) { return std::all_of(memory.begin() + from, memory.begin() + to, [](uint8_t b) { return b == kGuardByte; }); };
+  const size_t size = byte_size(view_.dtype), n = size_t(numel());
+  if (dense_) {
+    const size_t first = size_t(static_cast<uint8_t*>(view_.data) - memory_.data());
+    return intact(0, first) && intact(first + n * size, memory.size());
+  }
   std::vector<bool> element(memory.size());
-  for (int64_t i = 0; i < numel(); ++i) {
-    const size_t at = size_t(static_cast<uint8_t*>(address(i)) - memory_.data());
-    for (size_t b = 0; b < byte_size(view_.dtype); ++b) element[at + b] = true;
+  for (size_t i = 0; i < n; ++i) {
+    const size_t at = size_t(static_cast<uint8_t*>(address(int64_t(i))) - memory_.data());
+    for (size_t b = 0; b < size; ++b) element[at + b] = true;
   }
   for (size_t i = 0; i < memory.size(); ++i)
     if (!element[i] && memory[i] != kGuardByte) return false;

@@ -59,6 +59,7 @@ class Tensor {
   void close_guards() const;
   std::vector<uint8_t> memory_;
   TensorView view_;
+  bool dense_ = false;  // element i lies i elements behind the first
 };
 
 // Under AddressSanitizer a read or write of these bytes stops the program until they are opened again.

@@ -11,7 +11,7 @@ Comparison compare(const Tensor& got, const std::vector<double>& want, Tolerance
   }
   tolerance.dtype = got.dtype();
   int64_t at = -1;
-  for (int64_t i = 0; i < got.numel(); ++i) {
+  for (int64_t i = 0, n = got.numel(); i < n; ++i) {
     const double w = want[size_t(i)], g = got.at(i);
     bool ok;
     double ratio = 0;
