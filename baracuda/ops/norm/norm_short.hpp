@@ -2,6 +2,7 @@
 // Sums over as many short rows at once as a register has lanes. A short row's sum is a chain of operations that ends in a fold of lanes
 // and a few numbers in f64; here the folds of all rows share their operations, which are those of chunk_sum() for every row: the same
 // bits. Elements are loaded in their own type.
+#include "baracuda/host/lane_fold.hpp"
 #include "baracuda/ops/norm/norm_rows.hpp"
 
 namespace baracuda {
@@ -12,18 +13,7 @@ constexpr int64_t kShortRow = 1024;
 template <class T> inline constexpr int kShortRows = kLanes<Acc<T>>;  // at once, at most
 template <class T> int64_t short_rows(int64_t n) { return n * kShortRows<T> > 8 * kShortRow ? 8 * kShortRow / n : kShortRows<T>; }  // what L1 holds
 
-// Every second group of W lanes, of a and then of b.
-template <int W, int From, class T, int N, int... L> BARACUDA_HD Pack<T, N> groups_of(Pack<T, N> a, Pack<T, N> b, std::integer_sequence<int, L...>) {
-  return Pack<T, N>::of(__builtin_shufflevector(a.v, b.v, (L / W * 2 * W + L % W + From)...));
-}
-// Lane r of the result is the sum of register r's lanes, added l + (l + W), then W / 2 ... 1.
-template <class T, int N, int W = N / 2> BARACUDA_HD Pack<T, N> fold_registers(Pack<T, N>* row) {
-  constexpr auto lanes = std::make_integer_sequence<int, N>{};
-#pragma GCC unroll 16
-  for (int k = 0; k < W; ++k) row[k] = groups_of<W, 0>(row[2 * k], row[2 * k + 1], lanes) + groups_of<W, W>(row[2 * k], row[2 * k + 1], lanes);
-  if constexpr (W == 1) return row[0];
-  else return fold_registers<T, N, W / 2>(row);
-}
+struct Added { template <class V> BARACUDA_HD static V of(V a, V b) { return a + b; } };
 // K sums of each of `rows` rows of n elements; lane r of sums[j] is row r's. step(acc, row, i, count) adds `count` elements from i on.
 template <class A, int K, class Step> BARACUDA_HD void short_sums(int rows, int64_t n, Pack<A, kLanes<A>> (&sums)[K], const Step& step) {
   constexpr int N = kLanes<A>, packs = kSumLanes / N;
@@ -55,7 +45,7 @@ template <class A, int K, class Step> BARACUDA_HD void short_sums(int rows, int6
     for (int j = 0; j < K; ++j) total[j][r] = acc[0][j];
   }
 #pragma GCC unroll 8
-  for (int j = 0; j < K; ++j) sums[j] = fold_registers<A, N>(total[j]);
+  for (int j = 0; j < K; ++j) sums[j] = fold_registers<Added>(total[j]);
 }
 // The first `count` lanes; the others are `fill`.
 template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get_or(const T* p, int count, double fill) {

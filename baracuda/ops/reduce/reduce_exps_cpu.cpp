@@ -65,8 +65,64 @@ template <class T> void exps_row(const T* const row, int m, ReduceState& out) {
   }
   finish(double(top.lane(0)), double(fold_lanes(s)) * kDown<V>, m, [&](int i) { return to_double(row[i]); }, out);
 }
+// As many rows of one block at once as a register has lanes, whose folds share their operations.
+template <class T> void exps_short_rows(const ReduceRows& p, int64_t first) {
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>, packs = kSumLanes / N;
+  using V = Pack<A, N>;
+  const auto row = [&](int r) __attribute__((always_inline)) { return static_cast<const T*>(p.x) + (first + r) * p.pitch; };
+  // f(pack of the row, its place)
+  const auto each = [&](const T* x, double fill, const auto& f) __attribute__((always_inline)) {
+    int i = 0;
+    for (; i + kSumLanes <= p.m; i += kSumLanes)
+      REDUCE_UNROLL
+      for (int k = 0; k < packs; ++k) f(lanes_of<A, N>(x + i + k * N), k, N);
+    if (i < p.m)
+      REDUCE_UNROLL
+      for (int k = 0; k < packs; ++k)
+        if (const int left = p.m - i - k * N; left > 0) f(left < N ? lanes_of<A, N>(x + i + k * N, left, fill) : lanes_of<A, N>(x + i + k * N), k, left);
+  };
+  V all[N];
+  for (int r = 0; r < N; ++r) {
+    const T* const x = row(r);
+    for (int i = 0; i < p.m; i += kSumLanes) fetch_ahead<kSumLanes * int(sizeof(T))>(x + i);
+    V t[packs][1];
+    REDUCE_UNROLL
+    for (int k = 0; k < packs; ++k) t[k][0] = -kInf;
+    each(x, -kInf, [&](V v, int k, int) __attribute__((always_inline)) { t[k][0] = larger(v, t[k][0]); });
+    all[r] = fold_packs<Larger, packs, 1>(t, 0);
+  }
+  const V top = fold_registers<Larger>(all), bases = base_of(top);
+  for (int r = 0; r < N; ++r) {
+    const V base = spread<V>(bases.lane(r));
+    V s[packs][1];
+    REDUCE_UNROLL
+    for (int k = 0; k < packs; ++k) s[k][0] = 0;
+    each(row(r), -kInf, [&](V v, int k, int count) __attribute__((always_inline)) {
+      V e = exp_up(v - base);
+      if (count < N) {
+        alignas(64) A lane[N];
+        store<A, N>(lane, e);
+        for (int l = count; l < N; ++l) lane[l] = 0;
+        e = load<N>(lane);
+      }
+      s[k][0] = s[k][0] + e;
+    });
+    all[r] = fold_packs<Plus, packs, 1>(s, 0);
+  }
+  const V sum = fold_registers<Plus>(all);
+  for (int r = 0; r < N; ++r) {
+    const T* const x = row(r);
+    finish(double(top.lane(r)), double(sum.lane(r)) * kDown<V>, p.m, [&](int i) { return to_double(x[i]); }, p.state[first + r]);
+  }
+}
 template <class T> void exps_rows(const ReduceRows& p) {
-  for (int64_t r = 0; r < p.rows; ++r) exps_row(static_cast<const T*>(p.x) + r * p.pitch, p.m, p.state[r]);
+  constexpr int N = kLanes<Acc<T>>;
+  int64_t r = 0;
+  if constexpr (N > 1)
+    if (p.m <= kShortRow)
+      for (; r + N <= p.rows; r += N) exps_short_rows<T>(p, r);
+  for (; r < p.rows; ++r) exps_row(static_cast<const T*>(p.x) + r * p.pitch, p.m, p.state[r]);
 }
 // Lane l of column j at lane[l pitch + j]; behind them the largest so far, the one subtracted, and the factor for what is in the lanes.
 template <class T> void exps_columns(const ReduceColumns& p) {

@@ -243,7 +243,7 @@ TEST(Reduce, BitsDoNotDependOnStridesThreadsOrInstructionSet) {
   const int before = threads();
   for (ReduceKind kind : kSmooth)
     for (DType t : {DType::bf16, DType::f32, DType::f64})
-      for (const Shape& shape : {Shape{40, 13}, Shape{700, 33}, Shape{4200, 17}}) {
+      for (const Shape& shape : {Shape{40, 13}, Shape{70, 37}, Shape{256, 33}, Shape{700, 33}, Shape{4200, 17}}) {
         const ReduceDescriptor down{.kind = kind, .dtype = t, .shape = shape, .axes = {0}}, along{.kind = kind, .dtype = t, .shape = {shape[1], shape[0]}, .axes = {1}};
         const Tensor x = data(down, 7);
         Tensor turned(t, along.shape), first(t, {shape[1]});
@@ -308,6 +308,28 @@ TEST(Reduce, ContractAndRepeats) {
   Tensor at(DType::i64, {20}), best(DType::f32, {20});
   check_repeat_bits<ArgReduce>(d, {x, at, best}, {}, 1);
   check_contract<ArgReduce>(d, {x, at, best});
+}
+TEST(Reduce, ShortRowsOfSpecialValuesTogetherAndAlone) {
+  for (ReduceKind kind : {ReduceKind::logsumexp, ReduceKind::var, ReduceKind::std})
+    for (DType t : kFloats)
+      for (int64_t n : {1, 5, 64, 70, 200}) {
+        const ReduceDescriptor d{.kind = kind, .dtype = t, .shape = {40, n}, .axes = {1}}, one{.kind = kind, .dtype = t, .shape = {1, n}, .axes = {1}};
+        Tensor x = data(d, 3);
+        for (int64_t r = 0; r < 40; ++r)
+          for (int64_t i = 0; i < n; ++i) {
+            if (r % 8 == 3) x.set(r * n + i, -INFINITY);
+            if (i == n - 1 && r % 8 < 3) x.set(r * n + i, r % 8 == 0 ? NAN : r % 8 == 1 ? INFINITY : -INFINITY);
+          }
+        Tensor all(t, {40});
+        ASSERT_OK(run_plan<Reduce>(d, {x, all, {}}));
+        const std::vector<double> values = x.values();
+        for (int64_t r = 0; r < 40; ++r) {
+          Tensor y(t, {1});
+          ASSERT_OK(run_plan<Reduce>(one, {Tensor(t, {1, n}, {values.begin() + r * n, values.begin() + (r + 1) * n}), y, {}}));
+          const bool same = y.at(0) == all.at(r) || (std::isnan(y.at(0)) && std::isnan(all.at(r)));
+          EXPECT_TRUE(same) << enum_name(kind) << ' ' << name(t) << ' ' << n << ' ' << r << ' ' << y.at(0) << ' ' << all.at(r);
+        }
+      }
 }
 TEST(Reduce, RowsDoNotDependOnTheBatch) {
   for (ReduceKind kind : kSmooth)

@@ -3,6 +3,7 @@
 // lane takes its elements in order, lanes are folded l + (l + 32), then 16 ... 1. The tree depends on m alone, so rows, columns and
 // every vector width give the same bits. The kinds are in reduce_kinds.hpp.
 #include "baracuda/host/fetch_ahead.hpp"
+#include "baracuda/host/lane_fold.hpp"
 #include "baracuda/host/lane_sum.hpp"
 #include "baracuda/math/load_double.hpp"
 #include "baracuda/ops/reduce/reduce_cpu.hpp"
@@ -28,8 +29,8 @@ template <int W, class F, class A, int N> BARACUDA_HD A fold_register(Pack<A, N>
   if constexpr (W == 0) return a.lane(0);
   else return fold_register<W / 2, F>(F::of(a, Pack<A, N>::of(moved_down<W, A, N>(a.v, std::make_integer_sequence<int, N>{}))));
 }
-// State `state` of `packs` packs.
-template <class F, int packs, int S, class A, int N> BARACUDA_HD A fold_state(const Pack<A, N> (*s)[S], int state) {
+// State `state` of `packs` packs, in one.
+template <class F, int packs, int S, class A, int N> BARACUDA_HD Pack<A, N> fold_packs(const Pack<A, N> (*s)[S], int state) {
   Pack<A, N> t[packs];
   REDUCE_UNROLL
   for (int k = 0; k < packs; ++k) t[k] = s[k][state];
@@ -37,7 +38,10 @@ template <class F, int packs, int S, class A, int N> BARACUDA_HD A fold_state(co
   for (int w = packs / 2; w; w /= 2)
     REDUCE_UNROLL
     for (int k = 0; k < w; ++k) t[k] = F::of(t[k], t[k + w]);
-  return fold_register<N / 2, F>(t[0]);
+  return t[0];
+}
+template <class F, int packs, int S, class A, int N> BARACUDA_HD A fold_state(const Pack<A, N> (*s)[S], int state) {
+  return fold_register<N / 2, F>(fold_packs<F, packs, S>(s, state));
 }
 
 // Up to G rows that are visited together, and those that are asked for meanwhile: rows some KiB long and far apart are not what the processor
@@ -69,55 +73,107 @@ template <int N, int G, class T, class Count, class F> BARACUDA_HD void each_pac
   f(at, j);
 }
 
-template <class T, class K> BARACUDA_HD void reduce_row(const T* x, int m, bool magnitude, ReduceState& out) {
+// A row's states, each in one register whose lanes are still to be folded.
+template <class T, class K> struct RowOf {
   using A = typename K::A;
-  constexpr int N = kLanes<A>, packs = kSumLanes / N, S = K::kStates;
+  static constexpr int N = kLanes<A>, packs = kSumLanes / N, S = K::kStates;
   using V = Pack<A, N>;
-  const int full = m / kSumLanes, rest = m % kSumLanes;
+  template <int i> using Fold = typename K::template Fold<i>;
+  const T* const x;
+  const int m, full = m / kSumLanes, rest = m % kSumLanes;
   alignas(64) T tail[kSumLanes];
-  V s[packs][S];
-  double shift = 0;
-  auto fill_tail = [&](double pad) {
+
+  BARACUDA_HD RowOf(const T* row, int length) : x(row), m(length) {}
+  BARACUDA_HD void fill_tail(double pad) {
     const T e = from_double<T>(pad);
     for (int l = 0; l < kSumLanes; ++l) tail[l] = e;
     __builtin_memcpy(tail, x + int64_t(full) * kSumLanes, size_t(rest) * sizeof(T));
-  };
-  if constexpr (K::kHead) {
+  }
+  BARACUDA_HD V head() {  // of the sum of the first elements
+    V s[packs][1];
     if (full == 0) fill_tail(-0.0);
     REDUCE_UNROLL
     for (int k = 0; k < packs; ++k) s[k][0] = lanes_of<A, N>((full ? x : tail) + k * N);
-    shift = double(origin<T>(fold_state<Plus, packs, S>(s, 0), m));
+    return fold_packs<Plus, packs, 1>(s, 0);
   }
-  if (rest) fill_tail(K::pad(shift));
-  const Given<V> given(spread<V>(A(shift)), magnitude);
-  REDUCE_UNROLL
-  for (int k = 0; k < packs; ++k)
-    for (int i = 0; i < S; ++i) s[k][i] = V(K::kStart[i]);
-  auto take = [&](const T* from) __attribute__((always_inline)) {
+  BARACUDA_HD void states(double shift, bool magnitude, V (&total)[S]) {
+    V s[packs][S];
+    if (rest) fill_tail(K::pad(shift));
+    const Given<V> given(spread<V>(A(shift)), magnitude);
     REDUCE_UNROLL
-    for (int k = 0; k < packs; ++k) K::step(s[k], lanes_of<A, N>(from + k * N), given);
-  };
-  for (int r = 0; r < full; ++r) {
-    fetch_ahead<kSumLanes * int(sizeof(T))>(x + int64_t(r) * kSumLanes);
-    take(x + int64_t(r) * kSumLanes);
-    if constexpr (K::kTidy > 0)
-      if (r % K::kTidy == K::kTidy - 1) {
-        REDUCE_UNROLL
-        for (int k = 0; k < packs; ++k) K::tidy(s[k]);
-      }
+    for (int k = 0; k < packs; ++k)
+      for (int i = 0; i < S; ++i) s[k][i] = V(K::kStart[i]);
+    auto take = [&](const T* from) __attribute__((always_inline)) {
+      REDUCE_UNROLL
+      for (int k = 0; k < packs; ++k) K::step(s[k], lanes_of<A, N>(from + k * N), given);
+    };
+    for (int r = 0; r < full; ++r) {
+      fetch_ahead<kSumLanes * int(sizeof(T))>(x + int64_t(r) * kSumLanes);
+      take(x + int64_t(r) * kSumLanes);
+      if constexpr (K::kTidy > 0)
+        if (r % K::kTidy == K::kTidy - 1) {
+          REDUCE_UNROLL
+          for (int k = 0; k < packs; ++k) K::tidy(s[k]);
+        }
+    }
+    if (rest) take(tail);
+    if constexpr (K::kTidy > 0) {
+      REDUCE_UNROLL
+      for (int k = 0; k < packs; ++k) K::settle(s[k]);
+    }
+    total[0] = fold_packs<Fold<0>, packs, S>(s, 0);
+    if constexpr (S == 2) total[1] = fold_packs<Fold<1>, packs, S>(s, 1);
   }
-  if (rest) take(tail);
-  if constexpr (K::kTidy > 0) {
-    REDUCE_UNROLL
-    for (int k = 0; k < packs; ++k) K::settle(s[k]);
+  BARACUDA_HD void finish(const A* total, double shift, ReduceState& out) const {
+    K::finish(total, m, shift, [&](int i) { return to_double(x[i]); }, out);
   }
-  A total[S];
-  total[0] = fold_state<typename K::template Fold<0>, packs, S>(s, 0);
-  if constexpr (S == 2) total[1] = fold_state<typename K::template Fold<1>, packs, S>(s, 1);
-  K::finish(total, m, shift, [&](int i) { return to_double(x[i]); }, out);
+};
+template <class T, class K> BARACUDA_HD void reduce_row(const T* x, int m, bool magnitude, ReduceState& out) {
+  using Row = RowOf<T, K>;
+  constexpr int N = Row::N;
+  Row row(x, m);
+  double shift = 0;
+  if constexpr (K::kHead) shift = double(origin<T>(fold_register<N / 2, Plus>(row.head()), m));
+  typename Row::V s[Row::S];
+  row.states(shift, magnitude, s);
+  typename Row::A total[Row::S];
+  total[0] = fold_register<N / 2, typename Row::template Fold<0>>(s[0]);
+  if constexpr (Row::S == 2) total[1] = fold_register<N / 2, typename Row::template Fold<1>>(s[1]);
+  row.finish(total, shift, out);
+}
+// The folds of short rows with a head take as long as the rows: those of as many rows as a register has lanes share their operations. (One fold a
+// row hides behind the next row: sums, squares and products gained nothing.)
+constexpr int kShortRow = 256;
+template <class T, class K> BARACUDA_HD void reduce_short_rows(const ReduceRows& p, int64_t first) {
+  using Row = RowOf<T, K>;
+  using A = typename Row::A;
+  using V = typename Row::V;
+  constexpr int N = Row::N, S = Row::S;
+  const auto row = [&](int r) __attribute__((always_inline)) { return Row(static_cast<const T*>(p.x) + (first + r) * p.pitch, p.m); };
+  V all[S][N];
+  alignas(64) A shift[N];
+  for (int r = 0; r < N; ++r) all[0][r] = row(r).head();
+  store<A, N>(shift, fold_registers<Plus>(all[0]));
+  for (int r = 0; r < N; ++r) shift[r] = origin<T>(shift[r], p.m);
+  for (int r = 0; r < N; ++r) {
+    V s[S];
+    row(r).states(double(shift[r]), p.magnitude, s);
+    for (int i = 0; i < S; ++i) all[i][r] = s[i];
+  }
+  alignas(64) A total[2][N];
+  store<A, N>(total[0], fold_registers<typename Row::template Fold<0>>(all[0]));
+  if constexpr (S == 2) store<A, N>(total[1], fold_registers<typename Row::template Fold<1>>(all[1]));
+  for (int r = 0; r < N; ++r) {
+    const A own[2] = {total[0][r], S == 2 ? total[1][r] : A(0)};
+    row(r).finish(own, double(shift[r]), p.state[first + r]);
+  }
 }
 template <class T, class K> void reduce_rows(const ReduceRows& p) {
-  for (int64_t r = 0; r < p.rows; ++r) reduce_row<T, K>(static_cast<const T*>(p.x) + r * p.pitch, p.m, p.magnitude, p.state[r]);
+  int64_t r = 0;
+  if constexpr (K::kHead && kLanes<typename K::A> > 1)
+    if (p.m <= kShortRow)
+      for (; r + kLanes<typename K::A> <= p.rows; r += kLanes<typename K::A>) reduce_short_rows<T, K>(p, r);
+  for (; r < p.rows; ++r) reduce_row<T, K>(static_cast<const T*>(p.x) + r * p.pitch, p.m, p.magnitude, p.state[r]);
 }
 
 // Lane l, state i of column j is at lane[(l S + i) pitch + j]; behind them a row of shifts. A visit takes several elements of a lane at

@@ -1,6 +1,7 @@
 #pragma once
 // The loops around an op, for ISA units: rows, and columns side by side. Elements are read where they lie if they are dense and
 // of the computing type, else through L1; what is not written in place goes through L1 too, where an exclusive scan shifts it.
+#include "baracuda/host/fetch_ahead.hpp"
 #include "baracuda/ops/scan/scan_ops.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
@@ -159,7 +160,11 @@ template <class Op> class Rows {
       const int m = n - k < R ? n - k : R, whole = (m + kRowStep - 1) / kRowStep * kRowStep, packs = R == kRowStep ? K : whole / N;
       Step<Op> s;
       Line<E> to{y.at + k * y.next, y.next};
-      for (int q = 0; q < kIn; ++q) s.in[q] = x[q].at + k * x[q].next, s.next[q] = x[q].next;
+      for (int q = 0; q < kIn; ++q) {
+        s.in[q] = x[q].at + k * x[q].next, s.next[q] = x[q].next;
+        constexpr int kBytes = R * int(sizeof(E));
+        if (x[q].at != in_[q]) fetch_ahead<kBytes>(reinterpret_cast<const char*>(s.in[q]) - (x[q].next > 0 ? 0 : 2 * 4096 + kBytes));
+      }
       s.steps = m, s.start = int(i % kScanBlock) + k, s.first = p_.first, s.totals = p_.total != nullptr, s.two = p_.out2.at != nullptr;
       if constexpr (Op::kIndexed) s.at = at_ + 1 + k;
       if (p_.products) s.products = p_.products + (i + k) / kScanProducts * p_.products_pitch + lane;
