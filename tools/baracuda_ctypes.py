@@ -5,9 +5,10 @@ import ctypes as c
 import torch
 
 CODES = {torch.bool: (6, 8), torch.int8: (0, 8), torch.uint8: (1, 8), torch.int16: (0, 16), torch.int32: (0, 32), torch.int64: (0, 64),
-         torch.float16: (2, 16), torch.bfloat16: (4, 16), torch.float32: (2, 32), torch.float64: (2, 64)}
+         torch.float16: (2, 16), torch.bfloat16: (4, 16), torch.float32: (2, 32), torch.float64: (2, 64),
+         torch.float8_e4m3fn: (10, 8), torch.float8_e5m2: (12, 8)}
 NAMES = {torch.bool: "bool", torch.int8: "i8", torch.uint8: "u8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.float16: "f16",
-         torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
+         torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64", torch.float8_e4m3fn: "f8_e4m3fn", torch.float8_e5m2: "f8_e5m2"}
 
 
 class DLDevice(c.Structure):

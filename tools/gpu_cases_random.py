@@ -37,6 +37,24 @@ case("random", "bernoulli", (torch.bool, torch.bfloat16))(words_case("bernoulli"
 case("random", "randint", (torch.int32, torch.int64))(words_case("randint", (0.5, 0.25)))
 
 
+def stochastic_case(to):
+    """Of numbers between two neighbours, one of which holds: mean and variance are those of the two values that come."""
+    def make(dtype):
+        n = 1 << 26
+        x = torch.full((n,), 1 + (2.0 ** -9 if to == torch.bfloat16 else 2.0 ** -5), dtype=dtype, device=DEVICE)
+        y = torch.empty(n, dtype=to, device=DEVICE)
+        gap = {torch.bfloat16: 2.0 ** -7, torch.float8_e4m3fn: 0.125, torch.float8_e5m2: 0.25}[to]
+        p = (x[0].item() - 1) / gap
+        return dict(op="cast_stochastic", fields=dict(dtype=dtype, to=to, shape=(n,)), args=dict(x=x, y=y, seed=42, offset=0), out={}, moments=(1 + p * gap, p * (1 - p) * gap ** 2),
+                    tolerance=1e-4, bytes=x.nbytes + y.nbytes, torch=None, restore=lambda: y.view(torch.uint8).fill_(0))
+    return make
+
+
+case("random", "cast_stochastic to bf16", (torch.float32,))(stochastic_case(torch.bfloat16))
+case("random", "cast_stochastic to f8_e4m3fn", (torch.bfloat16, torch.float32))(stochastic_case(torch.float8_e4m3fn))
+case("random", "cast_stochastic to f8_e5m2", (torch.float32,))(stochastic_case(torch.float8_e5m2))
+
+
 def filter_case(rows, n, cuts):
     """Probabilities cut to the likeliest; torch sorts for top_p, and takes its topk for top_k alone."""
     def make(dtype):

@@ -74,10 +74,19 @@ def _penalty(t, f):
     return out
 
 
+def _power_values(t, f):
+    return {"dtype": "f32"}
+
+
+def _packed_values(t, f):
+    return {"dtype": "f32", "shape": [*t["x"][1][:-1], 2 * t["x"][1][-1]]}
+
+
 TABLE = {"gemm": _gemm, "embedding": _table, "embedding_backward": _table_gradient, "cross_entropy": _cross_entropy,
          "cross_entropy_backward": _cross_entropy, "fused_linear_cross_entropy": _fused_loss, "flash_sdpa": _attention,
          "flash_sdpa_backward": _attention, "kv_cache_append": _kv_cache, "concat": _concat, "update_slice": _update,
-         "dynamic_update_slice": _update, "token_penalty": _penalty}
+         "dynamic_update_slice": _update, "token_penalty": _penalty, "cast_from_e8m0": _power_values,
+         "cast_from_packed": _packed_values}
 
 
 def fields(op, tensors, given):

@@ -132,6 +132,12 @@ def test_without_inputs():
     np.testing.assert_array_equal(y[500:], ops.random_uniform(shape=(500,), seed=5, offset=500, lo=2, hi=3))
     np.testing.assert_array_equal(ops.fill(shape=(2, 3), dtype=np.int16, value=-3), np.full((2, 3), -3, np.int16))
     assert ops.cast(np.array([1.9, -1.9, np.nan], np.float32), to="i32").tolist() == [1, -1, 0]
+    x = np.array([[0.5, 3, -6, 100], [1, 2, 4, -0.5]], np.float32)
+    assert ops.cast_packed(x).tolist() == [[0x51, 0x7f], [0x42, 0x96]]
+    np.testing.assert_array_equal(ops.cast_from_packed(ops.cast_packed(x)), np.minimum(x, 6))
+    assert ops.cast_e8m0(x[1, :3], rounding="up").tolist() == [127, 128, 129]
+    np.testing.assert_array_equal(ops.cast_from_e8m0(ops.cast_e8m0(x[1, :3])), x[1, :3])
+    assert set(ops.cast_stochastic(np.full(1000, 1.0005, np.float32), to="f16", seed=3).tolist()) == {1.0, 1 + 2.0 ** -10}
 
 
 def test_sizes_of_slices_tables_and_tokens():

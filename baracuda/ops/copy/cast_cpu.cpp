@@ -2,6 +2,7 @@
 // through packs, the others through a loop over elements that the compiler vectorises. 8-bit floats and saturating casts
 // take what is not f32 through a block of f32 in L1, rounded to odd on the way in, so that the last rounding is the only one.
 #include "baracuda/math/twice.hpp"
+#include "baracuda/ops/copy/cast_codes_math.hpp"
 #include "baracuda/ops/copy/cast_cpu.hpp"
 #include "baracuda/ops/copy/cast_math.hpp"
 
@@ -63,6 +64,79 @@ template <class From, class To, bool kSaturate> void cast(const double*, const v
     convert_all(stage, y + i, m);
   }
 }
+// --- codes
+template <class From> void to_e8m0(const double* how, const void* const* in, void* const* out, int64_t n) {
+  const From* x = static_cast<const From*>(in[0]);
+  uint8_t* y = static_cast<uint8_t*>(out[0]);
+  const PowerRounding rounding = power_rounding(E8m0Rounding(int(how[0])), how[1] != 0);
+  for (int64_t i = 0, m; i < n; i += m) {
+    alignas(64) float stage[kStage];
+    m = n - i < kStage ? n - i : kStage;
+    to_odd_floats(x + i, stage, m);
+    constexpr int N = kLanes<float>;
+    int64_t j = 0;
+    if constexpr (N > 1)
+      for (; j + N <= m; j += N) {
+        const auto codes = __builtin_convertvector(power_code(load<N>(stage + j), rounding), Raw<uint8_t, N>);
+        __builtin_memcpy(y + i + j, &codes, sizeof codes);
+      }
+    for (; j < m; ++j) y[i + j] = uint8_t(power_code(load<1>(stage + j), rounding));
+  }
+}
+template <class To> void from_e8m0(const double*, const void* const* in, void* const* out, int64_t n) {
+  const uint8_t* x = static_cast<const uint8_t*>(in[0]);
+  To* y = static_cast<To*>(out[0]);
+  To table[256];
+  for (int k = 0; k < 256; ++k) table[k] = cast_element<To>(power_of(uint8_t(k)));
+  for (int64_t i = 0; i < n; ++i) y[i] = table[x[i]];
+}
+template <CodeFormat format, class From> __attribute__((noinline)) void packed_codes(const From* x, uint8_t* codes, int64_t n) {
+  int64_t i = 0;
+  if constexpr (format == CodeFormat::e2m1) {
+    alignas(64) float stage[kStage];
+    to_odd_floats(x, stage, n);
+    constexpr int N = kLanes<float>;
+    if constexpr (N > 1)
+      for (; i + N <= n; i += N) {
+        const auto eight = __builtin_convertvector(e2m1_code(load<N>(stage + i)), Raw<uint8_t, N>);
+        __builtin_memcpy(codes + i, &eight, sizeof eight);
+      }
+    for (; i < n; ++i) codes[i] = uint8_t(e2m1_code(load<1>(stage + i)));
+  } else
+    for (; i < n; ++i) codes[i] = uint8_t(packed_code<format>(x[i]));
+}
+template <CodeFormat format, class From> void to_packed(const double* apart, const void* const* in, void* const* out, int64_t n) {
+  const From* x = static_cast<const From*>(in[0]);
+  uint8_t* y = static_cast<uint8_t*>(out[0]);
+  for (int64_t i = 0, m; i < n; i += m) {
+    From both[kStage];
+    uint8_t codes[kStage];
+    m = n - i < kStage / 2 ? n - i : kStage / 2;
+    if (*apart != 0) {
+      const From* second = static_cast<const From*>(in[1]);
+      for (int64_t j = 0; j < m; ++j) both[2 * j] = x[i + j], both[2 * j + 1] = second[i + j];
+    }
+    packed_codes<format>(*apart != 0 ? both : x + 2 * i, codes, 2 * m);
+    for (int64_t j = 0; j < m; ++j) y[i + j] = uint8_t(codes[2 * j] | codes[2 * j + 1] << 4);
+  }
+}
+template <CodeFormat format, class To> void from_packed(const double* apart, const void* const* in, void* const* out, int64_t n) {
+  const uint8_t* x = static_cast<const uint8_t*>(in[0]);
+  To* y = static_cast<To*>(out[0]);
+  To table[16];
+  for (int k = 0; k < 16; ++k) table[k] = cast_element<To>(packed_value<format>(k));
+  To* second = *apart != 0 ? static_cast<To*>(out[1]) : y + 1;
+  const int64_t step = *apart != 0 ? 1 : 2;
+  for (int64_t i = 0; i < n; ++i) y[step * i] = table[x[i] & 15], second[step * i] = table[x[i] >> 4];
+}
+template <CodeFormat format, class... T> constexpr void packed_row(CastKernels& t, TypeList<T...>) {
+  ((t.to_packed[int(format)][kDTypeOf<T>] = to_packed<format, T>, t.from_packed[int(format)][kDTypeOf<T>] = from_packed<format, T>), ...);
+}
+template <class... T> constexpr void codes(CastKernels& t, TypeList<T...>) {
+  ((t.to_e8m0[kDTypeOf<T>] = to_e8m0<T>, t.from_e8m0[kDTypeOf<T>] = from_e8m0<T>), ...);
+  const auto all = TypeList<T..., int8_t, uint8_t>{};
+  packed_row<CodeFormat::e2m1>(t, all), packed_row<CodeFormat::int4>(t, all), packed_row<CodeFormat::uint4>(t, all);
+}
 uint32_t scale(float* x, float factor, int64_t n) {
   uint32_t most = 0;
   for (int64_t i = 0; i < n; ++i) {  // bits of numbers without sign are in the order of the numbers
@@ -78,6 +152,7 @@ template <class From, bool kSaturate, class... To> constexpr ByDType<MapRun> row
 template <class... From> constexpr CastKernels table(TypeList<From...> all) {
   CastKernels t{};
   t.scale = scale;
+  codes(t, Floating{});
   ((t.from[kDTypeOf<From>] = row<From, false>(all), t.saturated[kDTypeOf<From>] = row<From, true>(Saturable{})), ...);
   return t;
 }

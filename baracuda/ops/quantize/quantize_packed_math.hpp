@@ -4,6 +4,7 @@
 #include <type_traits>
 #include "baracuda/math/half.hpp"
 #include "baracuda/math/vmath.hpp"
+#include "baracuda/ops/copy/cast_codes_math.hpp"
 #include "baracuda/ops/quantize/quantize_format.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
@@ -18,15 +19,9 @@ BARACUDA_HD float normal_value(int k) {
                                0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1.0f};
   return value[k];
 }
-BARACUDA_HD float e2m1_value(int k) {
-  constexpr float value[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-  return value[k];
-}
 BARACUDA_HD float code_value(PackedFormat format, int k, int32_t zero_point) {
   return format == PackedFormat::nf4 ? normal_value(k) : format == PackedFormat::int4 ? float(int64_t(k) - zero_point) : e2m1_value(k);
 }
-// 2^(b - 127), NaN for 255.
-BARACUDA_HD float power_of(uint8_t b) { return __builtin_bit_cast(float, b == 255 ? 0x7fc00000u : b == 0 ? 0x00400000u : uint32_t(b) << 23); }
 
 // The cuts between neighbouring codes, in the order of their values; of e2m1 between magnitudes. closed: the cut itself is of the upper code.
 struct Cut {
@@ -49,10 +44,6 @@ template <PackedFormat format> BARACUDA_HD int cuts_below(double v) {
   for (int k = 0; k < kCuts<format>; ++k) n += cut_of<format>(k).below(v);
   return n;
 }
-BARACUDA_HD int e2m1_code(double v) {
-  const bool negative = __builtin_bit_cast(uint64_t, v) >> 63 != 0;
-  return cuts_below<PackedFormat::mxfp4>(negative ? -v : v) + (negative ? 8 : 0);
-}
 BARACUDA_HD int zero_code(PackedFormat format) { return format == PackedFormat::nf4 ? kNormalZero : format == PackedFormat::int4 ? kIntZero : 0; }
 // v = x / scale; NaN is the code of 0.
 BARACUDA_HD int code_of(PackedFormat format, double v) {
@@ -60,7 +51,7 @@ BARACUDA_HD int code_of(PackedFormat format, double v) {
   if (v != v) return zero_code(format);
   if (format == PackedFormat::nf4) return cuts_below<PackedFormat::nf4>(v);
   if (format == PackedFormat::int4) return int(((clamp(D(v), -8, 7) + kMagic<D>) - kMagic<D>).v) + kIntZero;
-  return e2m1_code(v);
+  return e2m1_code(Pack<float, 1>::of(to_odd_float(v)));
 }
 // Where the code of an e2m1 lies, for a first guess: cells of 1 / kCells of |v| from kFirst on, none of which has more than one cut: words, each the cut in
 // f32, in place of whose last four bits stands the code below it. No cut is within 2^-10 of another cell.
