@@ -20,10 +20,11 @@ template <class A> struct Dynamic {
   const QuantizeDescriptor d;
   const QuantizeRange range;
   A *lo, *hi;  // of every worker
+  const double least = double(least_code(d)), greatest = double(greatest_code(d)), middle = double(middle_code(d));
 
   void set(const TensorView& scale, int64_t scale_at, const TensorView& zero, int64_t zero_at, A low, A high) const {
     int32_t z;
-    quantize::make_scale(range == QuantizeRange::absmax, double(least_code(d)), double(greatest_code(d)), double(middle_code(d)), low, high, scale.as<A>()[scale_at], z);
+    quantize::make_scale(range == QuantizeRange::absmax, least, greatest, middle, low, high, scale.as<A>()[scale_at], z);
     if (!zero.absent()) zero.as<int32_t>()[zero_at] = z;
   }
   void codes(const Shape& shape, const MapOperand& x, const MapOperand& scale, const MapOperand& zero, const MapOperand& y) const {
