@@ -6,19 +6,21 @@ namespace baracuda::inline BARACUDA_ISA {
 namespace attention {
 
 // Keys [lo, hi) that query i sees.
-struct KeyRange { int64_t lo, hi; };
-struct Mask {
-  int64_t shift;        // position of query 0
-  int64_t left, right;  // -1: unbounded
-  int64_t k_len;
-  BARACUDA_HD KeyRange of(int64_t i) const {
-    const int64_t p = i + shift;
-    int64_t lo = left < 0 ? 0 : p - left, hi = right < 0 ? k_len : p + right + 1;
+template <class Int> struct KeyRangeOf { Int lo, hi; };
+template <class Int> struct MaskOf {
+  Int shift;        // position of query 0
+  Int left, right;  // -1: unbounded
+  Int k_len;
+  BARACUDA_HD KeyRangeOf<Int> of(Int i) const {
+    const Int p = i + shift;
+    Int lo = left < 0 ? 0 : p - left, hi = right < 0 ? k_len : p + right + 1;
     lo = lo < 0 ? 0 : lo > k_len ? k_len : lo;
     hi = hi > k_len ? k_len : hi < lo ? lo : hi;
     return {lo, hi};
   }
 };
+using KeyRange = KeyRangeOf<int64_t>;
+using Mask = MaskOf<int64_t>;
 
 // Three steps that AVX has one instruction for each, with the same results elsewhere.
 #if BARACUDA_VECTOR_BYTES

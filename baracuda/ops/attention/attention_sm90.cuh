@@ -1,98 +1,17 @@
 #pragma once
 // Forward on Hopper's tensor cores (wgmma): y = softmax(scores, masked) v for f16 and bf16, as FlashAttention-3 does it (Shah et al., 2024). Blocks
-// stay, one on each multiprocessor, and go through blocks of queries, 64 for each of their two or three warpgroups; one thread of a warpgroup of its own says
-// which, has the copy engine bring queries and tiles of keys and values, two in flight, and runs ahead. Within a warpgroup the scores of the next tile are
+// stay, one on each multiprocessor, and go through blocks of queries, 64 for each of their two or three warpgroups; in a warpgroup of its own one thread says
+// which, and one has the copy engine bring queries and tiles of keys and values, two in flight; both run ahead. Within a warpgroup the scores of the next tile are
 // made while the weights of this one are multiplied, and their softmax runs under that product; the warpgroups take turns at issuing products, so that
 // one's softmax runs under the other's. Three leave out tiles of keys that their own queries do not see. 2 (D + Dv) flops a visible score; floor: the matrix rate, under the power that the card may draw.
 //
 // Where y is not finite, the block goes through its work once more, takes the largest score first where a weight is infinite, and keeps what is not finite
 // and hidden out of the products: a weight of 0 must not meet it. Numbers that were finite stay.
-#include "baracuda/device/hopper.cuh"
-#include "baracuda/ops/attention/attention_mma.cuh"
+#include <cmath>
+#include "baracuda/ops/attention/attention_sm90_places.cuh"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace attention {
-using namespace hopper;
-
-// kColumns: of a product. kGeneral: scores need more than a scale. kGroups: warpgroups of 64 queries.
-template <int kColumns, bool kGeneral, int kGroupsGiven> struct WgmmaShape {
-  static constexpr int kWidth = (kColumns + 63) / 64 * 64;  // of rows in shared memory
-  static constexpr int kGroups = kGroupsGiven, kRows = 64 * kGroups, kWorkers = 128 * kGroups, kThreads = kWorkers + 128;
-  static constexpr bool kApart = kGroups == 3;              // a warpgroup leaves out tiles that it does not see: blocks of 192 rows end within tiles of 128 keys
-  static constexpr int kKeys = kWidth <= 128 ? 128 : kWidth == 192 ? 96 : 80;
-  static constexpr bool kHeld = kWidth == 128 && !kGeneral;  // queries stay in registers
-  static constexpr int kGiven = kGroups == 3 ? 32 : kGeneral && kWidth <= 192 ? 56 : 40, kTaken = kGroups == 3 ? 160 : kGeneral && kWidth <= 192 ? 224 : 232;  // registers of a thread: of the copying one, of workers; as many as the launch has
-  static_assert(kGiven + kGroups * kTaken <= 65536 / kThreads / 8 * 8 * (kGroups + 1), "more than the launch has: the workers would wait for ever");
-  static constexpr int kQueries = kWidth <= 128 ? 2 : 1;  // blocks of queries in shared memory
-  static constexpr size_t kBytes = size_t(kQueries * kRows + 4 * kKeys) * kWidth * 2 + 1024;
-};
-struct WgmmaWork {
-  SdpaCuda p;
-  uint32_t heads, parts, section;  // of all items; blocks of a head's queries; heads whose keys the L2 cache holds together
-  bool pairs;
-  uint32_t rounds;                 // of pairs, one for each block of threads
-  bool two_sided;                  // ALiBi that keys ahead of a query have too, or of scores that a factor turns around
-  float unit, factor, inverse;     // of the softmax; of scores, where that is not it; 1 / factor
-  float inward;                    // of the argument of tanh
-  CUtensorMap q, k, v;
-  bool y_chunks;
-};
-struct WgmmaTiles { int from, to, all_from, all_to; };  // some rows see [from, to), all see [all_from, all_to)
-struct WgmmaPlace {  // rows [row0, row0 + n) of a sequence's queries in a head
-  int b, q_start, k_start, k_len, shift, head, row0, n;
-  int tiles, last_key;  // tiles go down from the one at last_key
-  WgmmaTiles seen, of_group[3];
-};
-// A row as attention_rows.hpp has it.
-template <class T> __device__ __forceinline__ T* row_of(const SdpaTensor& t, const WgmmaPlace& place, int r) { return row_at<T>(t, {place.b, 0, 0, 0, 0}, place.head, place.q_start + place.row0 + r); }
-// Item number k of a block of threads, in sections of heads one after the other: a block of queries, the last of a head first, which a causal mask makes
-// longer; of sequences, whose blocks are of any length, the next that nobody has taken (p.next), which is k itself; else, where they are many, one of a pair, a
-// block of queries and its mirror image: under a causal mask all pairs are as long. n is 0 where there is none, for the mirror image of the middle. The pairs of the
-// last rounds, where not all blocks of threads would have one more, are taken apart: their blocks of queries go by length, to and fro. False: there are no more.
-template <class C> __device__ __forceinline__ bool find_place(WgmmaPlace& place, const WgmmaWork& work, uint32_t k) {
-  const SdpaCuda& p = work.p;
-  const uint32_t parts = work.parts, of_head = work.pairs ? (parts + 1) / 2 : parts;
-  const bool apart = work.pairs && k >= 2 * work.rounds;
-  const uint32_t index = p.next ? k : apart ? work.rounds * gridDim.x : (work.pairs ? k / 2 : k) * gridDim.x + blockIdx.x;
-  if (index >= work.heads * of_head) return false;
-  const uint32_t from = index / (work.section * of_head) * work.section, width = min(work.section, work.heads - from);
-  const uint32_t in_section = index - from * of_head, i = in_section / width;
-  uint32_t at = from + in_section % width, part = work.pairs && k % 2 ? i : parts - 1 - i;
-  bool none = work.pairs && k % 2 && i == parts - 1 - i;
-  if (apart) {
-    const uint32_t turn = k - 2 * work.rounds;
-    uint32_t rank = turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x), first = 0;
-    for (part = parts;;) {
-      if (part-- == 0) return false;
-      const uint32_t pair = min(part, parts - 1 - part);  // of the section where the rounds end some heads have had this pair, all of them an earlier one
-      first = pair < i ? from + width : pair == i ? at : from;
-      if (rank < work.heads - first) break;
-      rank -= work.heads - first;
-    }
-    at = first + rank, none = false;
-  }
-  const SdpaSequence q = sequence_of(p, at / uint32_t(p.heads));
-  const Mask mask = mask_of(p, q);
-  const int row0 = int(part) * C::kRows, n = none ? 0 : int(most(0, least(C::kRows, q.q_len - row0)));
-  const KeyRange top = mask.of(row0), bottom = mask.of(row0 + n - 1);
-  const int key0 = int(top.lo) / C::kKeys * C::kKeys, tiles = top.lo < bottom.hi ? (int(bottom.hi) - key0 + C::kKeys - 1) / C::kKeys : 0;
-  place.b = int(q.b), place.q_start = int(q.q_start), place.k_start = int(q.k_start), place.k_len = int(q.k_len), place.shift = int(mask.shift);
-  place.head = int(at % uint32_t(p.heads)), place.row0 = row0, place.n = n, place.tiles = tiles, place.last_key = key0 + (tiles - 1) * C::kKeys;
-  const auto seen = [&](KeyRange first, KeyRange last) {
-    return WgmmaTiles{tiles - (int(last.hi) - key0 + C::kKeys - 1) / C::kKeys, tiles - (int(first.lo) - key0) / C::kKeys,
-                      tiles - (int(first.hi) - key0) / C::kKeys, tiles - (int(last.lo) - key0 + C::kKeys - 1) / C::kKeys};
-  };
-  place.seen = seen(top, bottom);
-  if constexpr (C::kApart) {
-#pragma unroll
-    for (int g = 0; g < C::kGroups; ++g) {
-      const KeyRange first = mask.of(row0 + 64 * g), last = mask.of(row0 + min(64 * g + 63, n - 1));
-      place.of_group[g] = seen(first, last);
-      if (64 * g >= n || first.lo >= last.hi) place.of_group[g].from = place.of_group[g].to = tiles;
-    }
-  }
-  return true;
-}
 
 // One round of the online softmax: scores x become weights, m is the largest score so far times `unit`, l the sum of weights, and sums of
 // weighted rows shrink. False: all by 1.
@@ -200,28 +119,48 @@ template <int kSums> __device__ __forceinline__ float catch_up(const float (&x)[
 }
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-// write_rows() of a warp whose 16 rows and columns are all there, in chunks of 16 bytes.
-template <class Tile, class T, int kColumns, class F>
-__device__ __forceinline__ void write_whole_rows(const float (&sum)[1][kColumns / 8][4], const float (&factor)[2], uint32_t tile, int first, F address) {
+// word * 0 added to `zeros`, halves: NaN from where a half of any word was not finite.
+template <class T> __device__ __forceinline__ void add_nothing(uint32_t& zeros, uint32_t word) {
+  if constexpr (kIsF16<T>) asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(zeros) : "r"(word), "r"(0));
+  else asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(zeros) : "r"(word), "r"(0));
+}
+// write_rows() of a warp whose 16 rows and columns are all there, in chunks of 16 bytes: to `out`, whose rows are `row` elements apart. Whether all is finite.
+template <class Tile, class T, int kColumns>
+__device__ __forceinline__ bool write_whole_rows(const float (&sum)[1][kColumns / 8][4], const float (&factor)[2], uint32_t tile, int first, T* out, int64_t row) {
   const int lane = int(anew(threadIdx.x)) % 32;  // addresses are made here, not kept
-  stage_rows<Tile, T, kColumns, 1>(sum, factor, tile, first, lane);
+  const uint32_t to = Tile::at(tile, first + lane / 4, 0) + lane % 4 * 4;  // its chunk is the row's number in 8, and chunk j of the row lies where j differs from it
+  uint32_t zeros = 0;
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < kColumns / 8; ++j)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t word = pair<T>(sum[0][j][2 * i] * factor[i], sum[0][j][2 * i + 1] * factor[i]);
+      store_shared((to ^ uint32_t(j % 8 << 4)) + Tile::at(0, 8 * i, j / 8 * 8), word);
+      add_nothing<T>(zeros, word);
+    }
   publish();  // before the rows are stored, which it would wait for
   __syncwarp();
-  constexpr int kTurns = kColumns / 16, kAtOnce = kTurns % 4 == 0 ? 4 : 2;
+  constexpr int kChunks = kColumns / 8, kTurns = kColumns / 16, kAtOnce = kTurns % 4 == 0 ? 4 : 2, kStep = 32 / kChunks;
+  constexpr bool kEven = kChunks * kStep == 32;  // a lane's rows are kStep apart
+  const int r0 = first + lane / kChunks, c0 = lane % kChunks;
+  const uint32_t from = Tile::at(tile, r0, c0);
+  T* const there = out + r0 * row + 8 * c0;
 #pragma unroll
   for (int k = 0; k < kTurns; k += kAtOnce) {
     uint4 value[kAtOnce];
 #pragma unroll
     for (int e = 0; e < kAtOnce; ++e) {
-      const int i = lane + 32 * (k + e);
-      value[e] = load_shared(Tile::at(tile, first + i / (kColumns / 8), i % (kColumns / 8)));
+      const int i = lane + 32 * (k + e), further = kStep * (k + e);
+      value[e] = load_shared(kEven ? (from ^ uint32_t(further % 8 << 4)) + further * 128 : Tile::at(tile, first + i / kChunks, i % kChunks));
     }
 #pragma unroll
     for (int e = 0; e < kAtOnce; ++e) {
       const int i = lane + 32 * (k + e);
-      *reinterpret_cast<uint4*>(address(first + i / (kColumns / 8)) + 8 * (i % (kColumns / 8))) = value[e];
+      *reinterpret_cast<uint4*>(kEven ? there + kStep * (k + e) * row : out + (first + i / kChunks) * row + 8 * (i % kChunks)) = value[e];
     }
   }
+  return (zeros & 0x7fff7fff) == 0;
 }
 #endif
 
@@ -234,20 +173,23 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
   constexpr uint32_t kTileBytes = kKeys * kWidth * 2, kRowsBytes = C::kRows * kWidth * 2;
   const SdpaCuda& p = work.p;
   extern __shared__ char memory[];
-  __shared__ WgmmaPlace places[C::kQueries];  // of the queries there
-  __shared__ uint64_t barriers[13];
+  __shared__ WgmmaPlace places[C::kPlaces];
+  __shared__ uint64_t barriers[9 + 2 * C::kQueries + 2 * C::kPlaces];
   __shared__ bool spoiled;
   __shared__ uint32_t last_taken;  // of p.next's numbers, by this block
   const uint32_t q0 = (shared_address(memory) + 1023) / 1024 * 1024, k0 = q0 + C::kQueries * kRowsBytes, v0 = k0 + 2 * kTileBytes;
   // Full: the tile has come; free: all warps are done with it.
-  const uint32_t q_full = shared_address(barriers), q_free = q_full + 16, k_full = q_free + 16, v_full = k_full + 16, k_free = v_full + 16, v_free = k_free + 16, all_done = v_free + 16;
+  const uint32_t q_full = shared_address(barriers), q_free = q_full + 8 * C::kQueries, k_full = q_free + 8 * C::kQueries, v_full = k_full + 16, k_free = v_full + 16, v_free = k_free + 16, all_done = v_free + 16;
+  const uint32_t known = all_done + 8, forgotten = known + 8 * C::kPlaces;  // places
   if (threadIdx.x == 0) {
     fetch_map(work.q), fetch_map(work.k), fetch_map(work.v);
     spoiled = false, last_taken = UINT32_MAX;
     barrier_init(all_done, 4 * kGroups);
+    for (int i = 0; i < C::kQueries; ++i) barrier_init(q_full + 8 * i, 1), barrier_init(q_free + 8 * i, 4 * kGroups);
+    for (int i = 0; i < C::kPlaces; ++i) barrier_init(known + 8 * i, 1), barrier_init(forgotten + 8 * i, 1);
     for (int i = 0; i < 2; ++i) {
-      barrier_init(q_full + 8 * i, 1), barrier_init(k_full + 8 * i, 1), barrier_init(v_full + 8 * i, 1);
-      barrier_init(q_free + 8 * i, 4 * kGroups), barrier_init(k_free + 8 * i, 4 * kGroups), barrier_init(v_free + 8 * i, 4 * kGroups);
+      barrier_init(k_full + 8 * i, 1), barrier_init(v_full + 8 * i, 1);
+      barrier_init(k_free + 8 * i, 4 * kGroups), barrier_init(v_free + 8 * i, 4 * kGroups);
     }
     barriers_made();
   }
@@ -255,51 +197,95 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
 
   // Blocks of queries and tiles so far: % stages is their place, / stages their phase.
   int o = 0, u = 0;
+  uint32_t slot = 0, turn = 0;  // of places: the one of block o, and its phase
+  const auto next_slot = [&] {
+    if (++slot == C::kPlaces) slot = 0, turn ^= 1;
+  };
   if (int(threadIdx.x) >= C::kWorkers) {
     give_registers<C::kGiven>();
-    for (bool careful = false;; careful = true) {
-      if (int(threadIdx.x) == C::kWorkers) {
-        uint32_t k = !p.next ? 0 : careful ? last_taken : atomicAdd(p.next, 1u);
+    const int helper = int(threadIdx.x) - C::kWorkers;
+    const auto again = [&] {  // all is done; whether not for good
+      if (helper < 32) barrier_wait(all_done, 0);
+      named_wait(kGroups + 2, 128);
+      return spoiled;
+    };
+    if (helper / 32 == 1) {
+      for (bool careful = false;; careful = true) {
+        if (helper == 32) {  // says which blocks of queries, ahead of the thread that has them brought
+          uint32_t k = p.next && careful ? last_taken : 0;
+          bool found = true;
 #pragma unroll 1
-        for (;;) {
-          const int i = o % C::kQueries;
-          barrier_wait(q_free + 8 * i, (o / C::kQueries + 1) % 2);
-          WgmmaPlace& place = places[i];
-          if (!find_place<C>(place, work, k)) {
-            place.n = -1;
-            barrier_arrive(q_full + 8 * i);
-            ++o;
-            break;
+          for (; found; next_slot()) {
+            barrier_wait(forgotten + 8 * slot, turn ^ 1);
+            WgmmaPlace& place = places[slot];
+#pragma unroll 1
+            do {
+              if (p.next && !careful) k = atomicAdd(p.next, 1u);
+              found = find_place<C>(place, work, k);
+              if (!found) place.n = -1;
+              else if (!p.next) ++k;
+              else if (careful) k = p.next[1 + k];
+              else p.next[1 + k] = last_taken, last_taken = k;
+            } while (found && place.n <= 0);
+            barrier_arrive(known + 8 * slot);
           }
-          if (!p.next) ++k;
-          else if (careful) k = p.next[1 + k];
-          else p.next[1 + k] = last_taken, last_taken = k, k = atomicAdd(p.next, 1u);
-          if (place.n <= 0) continue;
-          const int kv_head = place.head / int(p.group), batch = p.cu_q ? 0 : place.b, tiles = place.tiles;
-          int k_row = place.k_start + place.last_key, v_row = k_row;
-          const auto bring = [&](const CUtensorMap& map, uint32_t to, uint32_t full, uint32_t free, int t, int row) {
+        }
+        if (careful || !again()) break;
+      }
+    } else {
+      for (bool careful = false;; careful = true) {
+        if (helper == 0) {
+          bool more = true;
+          int tiles = 0, k_row = 0, kv_head = 0, batch = 0;  // of block o
+          const auto look = [&] {
+            barrier_wait(known + 8 * slot, turn);
+            const WgmmaPlace& place = places[slot];
+            more = place.n >= 0;
+            kv_head = place.head / int(p.group), batch = p.cu_q ? 0 : place.b, tiles = more ? place.tiles : 0, k_row = place.k_start + place.last_key;
+          };
+          const auto bring_rows = [&] {
+            const WgmmaPlace& place = places[slot];
+            const int i = o % C::kQueries;
+            barrier_wait(q_free + 8 * i, (o / C::kQueries + 1) % 2);
+            next_slot();
+            if (o >= C::kQueries) barrier_arrive(forgotten + 8 * slot);  // block o - kQueries has left
+            if (more) {
+              barrier_expect(q_full + 8 * i, kRowsBytes);
+#pragma unroll
+              for (int c = 0; c < kWidth / 64; ++c) load_box(q0 + i * kRowsBytes + c * C::kRows * 128, work.q, q_full + 8 * i, 64 * c, place.q_start + place.row0, place.head, batch);
+            } else barrier_arrive(q_full + 8 * i);
+            ++o;
+          };
+          const auto bring = [&](const CUtensorMap& map, uint32_t to, uint32_t full, uint32_t free, int t, int row, int head, int item) {
             const int i = t % 2;
             barrier_wait(free + 8 * i, (t / 2 + 1) % 2);
             barrier_expect(full + 8 * i, kTileBytes);
 #pragma unroll
-            for (int c = 0; c < kWidth / 64; ++c) load_box(to + i * kTileBytes + c * kKeys * 128, map, full + 8 * i, 64 * c, row, kv_head, batch);
+            for (int c = 0; c < kWidth / 64; ++c) load_box(to + i * kTileBytes + c * kKeys * 128, map, full + 8 * i, 64 * c, row, head, item);
           };
-          barrier_expect(q_full + 8 * i, kRowsBytes);
-#pragma unroll
-          for (int c = 0; c < kWidth / 64; ++c) load_box(q0 + i * kRowsBytes + c * C::kRows * 128, work.q, q_full + 8 * i, 64 * c, place.q_start + place.row0, place.head, batch);
-          if (tiles > 0) bring(work.k, k0, k_full, k_free, u, k_row);
+          look();
+          bring_rows();
+          if (tiles > 0) bring(work.k, k0, k_full, k_free, u, k_row, kv_head, batch);
 #pragma unroll 1
-          for (int j = 0; j < tiles; ++j, v_row -= kKeys) {
-            if (j + 1 < tiles) bring(work.k, k0, k_full, k_free, u + j + 1, k_row -= kKeys);
-            bring(work.v, v0, v_full, v_free, u + j, v_row);
+          while (more) {
+            const int n = tiles, head = kv_head, item = batch, turns = n > 0 ? n : 1, ahead = C::kQueries > 1 && turns > 1 ? 1 : turns - 1;
+            int row = k_row;
+#pragma unroll 1
+            for (int j = 0; j < turns; ++j, row -= kKeys) {
+              if (j == ahead) {  // the next block's rows, once those of the block before this one have left
+                look();
+                if constexpr (C::kQueries > 1) bring_rows();
+              }
+              const bool last = j + 1 >= n;
+              if (!last || tiles > 0) bring(work.k, k0, k_full, k_free, last ? u + n : u + j + 1, last ? k_row : row - kKeys, last ? kv_head : head, last ? batch : item);
+              if (j < n) bring(work.v, v0, v_full, v_free, u + j, row, head, item);
+            }
+            if constexpr (C::kQueries == 1) bring_rows();
+            u += n;
           }
-          ++o, u += tiles;
         }
+        if (careful || !again()) break;
       }
-      if (careful) break;
-      if (threadIdx.x / 32 == C::kWorkers / 32) barrier_wait(all_done, 0);
-      named_wait(kGroups + 2, 128);
-      if (!spoiled) break;
     }
   } else {
     take_registers<C::kTaken>();
@@ -314,8 +300,8 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
     const auto seen_keys = [&](int i, int j) {  // [from, to) of line i of the thread, from tile j on
       const int r = first + 8 * i + g, start = place->last_key - j * kKeys;
       if (r >= place->n) return int2{0, 0};
-      const KeyRange range = Mask{place->shift, p.left, p.right, place->k_len}.of(place->row0 + r);
-      return int2{int(range.lo) - start, int(range.hi) - start};
+      const KeyRangeOf<int> range = MaskOf<int>{place->shift, work.left, work.right, place->k_len}.of(place->row0 + r);
+      return int2{range.lo - start, range.hi - start};
     };
     const auto release = [&](uint32_t free) {
       if (lane == 0) barrier_arrive(free);
@@ -417,11 +403,12 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
       named_wait(kGroups + 1, C::kWorkers);
       const int from = place->last_key - j * kKeys, left = place->k_len - from;
       uint32_t seen[2] = {};
+      const int column = int(anew(threadIdx.x)) % 4 * 2;  // made here, not kept
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int2 keys = seen_keys(i, j);
         for (int e = 0; e < kKeys / 4; ++e) {
-          const int key = e / 2 * 8 + lane % 4 * 2 + e % 2;
+          const int key = e / 2 * 8 + column + e % 2;
           seen[i] |= uint32_t(key >= keys.x && key < keys.y) << e;
         }
       }
@@ -437,9 +424,9 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
     };
     const auto pass = [&](auto careful) {
 #pragma unroll 1
-      for (;; ++o) {
+      for (;; ++o, next_slot()) {
         barrier_wait(q_full + 8 * (o % C::kQueries), o / C::kQueries % 2);
-        place = places + o % C::kQueries;
+        place = places + slot;
         if (place->n < 0) {
           __syncwarp();
           release(q_free + 8 * (o % C::kQueries));  // a second pass waits for it
@@ -526,14 +513,6 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
           for (int j = to; j < tiles; ++j) pass_by(j, true);
         }
         u += tiles;
-        if constexpr (!careful) {
-          float probe[2] = {};
-#pragma unroll
-          for (int j = 0; j < kColumns / 8; ++j)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) probe[i / 2] += y[0][j][i] * 0;
-          if ((first + g < place->n && probe[0] != 0) || (first + 8 + g < place->n && probe[1] != 0)) spoiled = true;
-        }
         float factor[2];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
@@ -548,16 +527,24 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
         }
         // In the second pass numbers that are finite stay: that others are not must not show in them.
         T* const out = row_of<T>(p.y, *place, 0);
-        const auto to_row = [&](int r) { return out + r * p.y.row; };
-        if (!careful && kColumns <= 192 && work.y_chunks && dv == kColumns && first + 16 <= place->n) write_whole_rows<Queries, T, kColumns>(y, factor, q, first, to_row);
-        else {
-          write_rows<Queries, T, kColumns, 1, careful>(y, factor, q, first, place->n, 0, dv, work.y_chunks, to_row);
+        if (!careful && kColumns <= 192 && work.y_chunks && dv == kColumns && first + 16 <= place->n) {
+          if (!write_whole_rows<Queries, T, kColumns>(y, factor, q, first, out, p.y.row)) spoiled = true;
+        } else {
+          if constexpr (!careful) {
+            float zeros[2] = {};
+#pragma unroll
+            for (int j = 0; j < kColumns / 8; ++j)
+#pragma unroll
+              for (int i = 0; i < 4; ++i) zeros[i / 2] = fma(V::of(y[0][j][i]), V(0), V::of(zeros[i / 2])).v;
+            if ((first + g < place->n && zeros[0] != 0) || (first + 8 + g < place->n && zeros[1] != 0)) spoiled = true;
+          }
+          write_rows<Queries, T, kColumns, 1, careful>(y, factor, q, first, place->n, 0, dv, work.y_chunks, [&](int r) { return out + r * p.y.row; });
           publish();
         }
         __syncwarp();
         if (lane == 0) barrier_arrive(q_free + 8 * (o % C::kQueries));
       }
-      ++o;
+      ++o, next_slot();
     };
     pass(std::false_type{});
     __syncwarp();
@@ -584,7 +571,8 @@ template <class T, int kColumns, bool kGeneral, int kGroups> int launch_groups(c
   work.heads = uint32_t(p.batch * p.heads), work.parts = uint32_t(device::ceil_div(p.q_len, C::kRows));
   work.pairs = !p.next && int64_t(work.heads) * work.parts > p.multiprocessors;
   work.section = uint32_t(most(1, least(p.batch * p.heads, kCached / one * p.group)));
-  work.y_chunks = in_chunks(p.y);
+  if (p.next) work.late = uint32_t(std::ceil(least(double(work.parts), std::sqrt(4.0 * p.multiprocessors * work.parts / work.heads))));
+  work.y_chunks = in_chunks(p.y), work.left = int(least(p.left, 1 << 30)), work.right = int(least(p.right, 1 << 30));
   if (p.next)
     if (const cudaError_t e = cudaMemsetAsync(p.next, 0, sizeof(int), static_cast<cudaStream_t>(stream))) return int(e);
   const double factor = (p.softcap != 0 ? p.softcap : p.scale) * kExpUnit<Pack<float, 1>>;
