@@ -6,6 +6,7 @@
 // Tiles follow one another in bands of 16 down c, so that the L2 cache holds what a wave of them reads. 2 m n k flops; floor: the matrix rate.
 // Each sum is one chain over k in steps of 16, whatever m, n and their neighbours are.
 // Two products may share a launch: tiles of the second one fill the blocks that the last tiles of the first one leave.
+#include "baracuda/device/async_lines.cuh"
 #include "baracuda/device/hopper.cuh"
 #include "baracuda/device/launch.cuh"
 #include "baracuda/device/launch.hpp"
@@ -31,12 +32,14 @@ template <bool kWide, int kN, int kAcrossA, int kAcrossB> struct Kind {
   static constexpr int n = kN, across_a = kAcrossA, across_b = kAcrossB;
 };
 using None = Kind<false, 0, 0, 0>;
-// Nothing between the sums and c. Others know something of a thread's two rows before a tile, and change its sums behind it.
+// Nothing between the sums and c. Others know something of a thread's two rows before a tile, have the warpgroup fetch something to kOwn bytes of shared memory
+// (a multiple of 16), and change the sums behind it.
 struct AsTheyAre {
   struct Rows {};
   static constexpr bool kStores = true;
+  static constexpr uint32_t kOwn = 0;
   __device__ __forceinline__ Rows rows(int64_t, int) const { return {}; }
-  template <int kN> __device__ __forceinline__ void operator()(float (&)[kN / 8][4], const Rows&, int64_t, int, int) const {}
+  template <int kN> __device__ __forceinline__ void operator()(float (&)[kN / 8][4], const Rows&, int64_t, int, int, uint32_t) const {}
 };
 template <class E, int kProducts> struct Works {
   Work work[kProducts];
@@ -267,6 +270,7 @@ template <class T, class E, class First, class Second> __global__ void __launch_
   take_registers<232>();
   const int warp = __shfl_sync(0xffffffffu, int(threadIdx.x) / 32, 0), lane = int(threadIdx.x) % 32;
   const uint32_t group = uint32_t(warp / 4), staging = stages + kStages * kStage + group * kStaging;
+  const uint32_t own = stages + kStages * kStage + 2 * kStaging + group * E::kOwn;
   float sums[(First::n > Second::n ? First::n : Second::n) / 8][4];
   bool stored = false;
   each_tile([&](auto which, auto kind) {
@@ -278,6 +282,10 @@ template <class T, class E, class First, class Second> __global__ void __launch_
     int row, column;
     extent.place(turns.tile, row, column);
     const typename E::Rows rows = works.between.rows(extent.m, row + warp * 16 + lane / 4);
+    if constexpr (E::kOwn > 0) {
+      named_wait(1 + int(group), 128);  // of the tile before nothing is read any more
+      works.between.fetch(own, extent.m, row + int(group) * 64, column);
+    }
     uint32_t before = 0;
 #pragma unroll 1
     for (int s = 0; s < steps; ++s) {
@@ -302,7 +310,11 @@ template <class T, class E, class First, class Second> __global__ void __launch_
       for (int j = 0; j < K::n / 8; ++j)
 #pragma unroll
         for (int i = 0; i < 4; ++i) c[j][i] = 0;
-    works.between.template operator()<K::n>(c, rows, extent.m, row + warp * 16 + lane / 4, column);
+    if constexpr (E::kOwn > 0) {
+      device_lines::wait_for_lines<0>();
+      named_wait(1 + int(group), 128);
+    }
+    works.between.template operator()<K::n>(c, rows, extent.m, row + warp * 16 + lane / 4, column, own);
     if constexpr (E::kStores) {
       stored = stored || work.boxes;
       if (work.boxes) put_boxes<T, K::wide, K::n>(c, work, extent.add, row + int(group) * 64, column, staging, int(group));
@@ -336,7 +348,7 @@ inline bool make_work(Work& w, const GemmSm90& g, bool is_f16, int tile_n, bool 
 inline int64_t tiles_of(const Work& w, int tile_n) { return device::ceil_div(w.g.m, kM) * device::ceil_div(w.g.n, tile_n); }
 template <class T, class E, class First, class Second = None> int launch_product(const Works<E, Second::n ? 2 : 1>& w, int64_t most, void* stream) {
   const int64_t tiles = tiles_of(w.work[0], First::n) + (Second::n ? tiles_of(w.work[Second::n ? 1 : 0], Second::n ? Second::n : 1) : 0);
-  return device::launch(wgmma_kernel<T, E, First, Second>, unsigned(tiles < most ? tiles : most), kThreads, kShared, stream, w);
+  return device::launch(wgmma_kernel<T, E, First, Second>, unsigned(tiles < most ? tiles : most), kThreads, kShared + 2 * E::kOwn, stream, w);
 }
 // Multiprocessors of the current device; 0: error.
 inline int64_t multiprocessors(int& error) {

@@ -92,6 +92,28 @@ TEST(CrossEntropy, RowsOfAnyLengthAndPlace) {
                  Tensor::normal(t, {rows, v}, uint64_t(v), 1, 2), some_targets(rows, v, uint64_t(v), 3), {}, {});
     }
 }
+// More rows than a block takes, of lengths that lie in memory in all ways, by one thread each to many.
+TEST(CrossEntropy, RowsOfFewClasses) {
+  const auto check = [](DType t, int64_t rows, int64_t v) {
+    check_case({.dtype = t, .tokens = rows, .classes = v, .label_smoothing = v % 2 ? 0.1 : 0, .z_loss = v % 3 ? 0 : 0.01}, Tensor::normal(t, {rows, v}, uint64_t(v), 1, 2),
+               some_targets(rows, v, uint64_t(v), rows / 7), {}, {});
+  };
+  for (DType t : {DType::f16, DType::bf16, DType::f32})
+    for (int64_t v : {1, 2, 5, 8, 10, 16, 17, 36, 37, 72, 96, 100, 128, 145, 301, 513, 578, 768, 769, 1000, 1024}) check(t, v < 200 ? 301 : 67, v);
+  if (on_cuda()) check(DType::bf16, 22000, 301);
+}
+// Halves far from 0: neighbours are 16 and 128 and more apart.
+TEST(CrossEntropy, HalvesFarFromZero) {
+  for (DType t : {DType::f16, DType::bf16})
+    for (int64_t v : {100, 5000}) {
+      std::vector<double> at = t == DType::f16 ? Values{60000, -60000, 16384, 3000, 0.001} : Values{3e38, -3e38, 1e20, 70000, 33000, -16000, 3000, 1e-30};
+      Values x;
+      for (size_t r = 0; r < at.size(); ++r)
+        for (int64_t j = 0; j < v; ++j) x.push_back(at[r] * (1 - double(j % 17) / 256));
+      check_case({.dtype = t, .tokens = int64_t(at.size()), .classes = v, .reduction = Reduction::none}, Tensor(t, {int64_t(at.size()), v}, x),
+                 std::vector<int64_t>(at.size(), 3), {}, {});
+    }
+}
 TEST(CrossEntropy, BitsOfARowAreThoseOfItsElements) {  // wherever it begins
   for (DType t : {DType::f16, DType::bf16, DType::f32})
     for (int64_t v : {5, 301, 2049, 50257}) {

@@ -100,11 +100,28 @@ TEST(FusedLinearCrossEntropyChunk, SlicesWhereChunksDoNotFit) {
     check_repeat_bits<FusedLinearCrossEntropy>(d, {c.x, c.w, c.bias, target, c.weights, c.dloss, o.loss, o.z_part, o.dx, o.dw, o.dbias}, little, 2);
   }
 }
-// Logits that are never stored: as many slices as the workspace asks for, and statistics of some of the rows at a time where all do not fit.
+// A dw that is rounded at the end holds the logits of chunks of 640 rows, where the workspace holds 512; one with a pitch does not.
+TEST(FusedLinearCrossEntropyChunk, LogitsInDw) {
+  if (!on_cuda()) GTEST_SKIP() << "chunks in dw are CUDA's";
+  const FusedDescriptor d{.dtype = DType::bf16, .tokens = 1400, .hidden = 700, .classes = 300, .bias = true, .grad_x = true, .grad_w = true, .grad_bias = true};
+  PlanPreference row = kEveryRow;
+  for (row.max_workspace = uint64_t(8) << 20; row.max_workspace > 100000; row.max_workspace -= 20000)
+    if (const auto plan = FusedLinearCrossEntropyPlan::select(test_stream(), d, row); plan.ok() && chunk_rows(*plan) == 512) break;
+  const auto plan = FusedLinearCrossEntropyPlan::select(test_stream(), d, row);
+  ASSERT_TRUE(plan.ok() && chunk_rows(*plan) == 512) << row.max_workspace;
+  const FusedCase c = fused_case(d, 3, 4);
+  const FusedWant want = fused_oracle(c);
+  for (Layout layout : {Layout::dense, Layout::padded}) {
+    const FusedOutputs o = fused_outputs(d, layout);
+    ASSERT_OK(run_fused(c, o, row));
+    expect_fused(c, o, want);
+  }
+}
+// Logits that are never stored: as many slices as the workspace, or dw, asks for, and statistics of some of the rows at a time where all do not fit.
 TEST(FusedLinearCrossEntropyChunk, FusedSlices) {
   const FusedDescriptor probe{.dtype = DType::bf16, .tokens = 300, .hidden = 16, .classes = 700, .grad_w = true};
   if (const auto plan = FusedLinearCrossEntropyPlan::select(test_stream(), probe, kFused); !plan.ok()) GTEST_SKIP() << plan.status().to_string();
-  for (int option = 0; option < 12; ++option) {
+  for (int option = 0; option < 15; ++option) {
     FusedDescriptor d = probe;
     d.classes = option == 3 ? 257 : option == 7 ? 20000 : 1500, d.grad_x = option != 4;
     d.reduction = Reduction((option + 1) % 3);
@@ -113,6 +130,7 @@ TEST(FusedLinearCrossEntropyChunk, FusedSlices) {
     if (option == 8) d.hidden = 13;  // the copy engine cannot read it
     if (option == 10) d.tokens = 1;
     if (option == 11) d.tokens = 129;
+    if (option >= 12) d.tokens = 40, d.hidden = 256, d.classes = 6000;  // gradients of wider slices lie in rows of dw, but for 13, which adds to it
     d.target_dtype = option & 1 ? DType::i32 : DType::i64;
     FusedCase c = fused_case(d, uint64_t(option), option % 2 ? 3 : 0, option >= 2, option >= 2);
     if (option == 1) c.target[7] = d.classes, c.target[290] = -1;

@@ -34,9 +34,12 @@ class Run {
       BARACUDA_TRY(s_.fused ? fused() : kept());
       return finish();
     }
-    for (int64_t done = 0; done < d_.tokens; done += s_.most_rows) {
-      const int64_t rows = std::min(s_.most_rows, d_.tokens - done);
-      for (const Products& p : s_.pieces)
+    const bool chunks_in_dw = s_.rows_in_dw && a_.dw.strides[0] == d_.hidden;
+    if (chunks_in_dw) w_.logits = in_dw(0);
+    const int64_t most = chunks_in_dw ? s_.rows_in_dw : s_.most_rows;
+    for (int64_t done = 0; done < d_.tokens; done += most) {
+      const int64_t rows = std::min(most, d_.tokens - done);
+      for (const Products& p : chunks_in_dw ? s_.pieces_in_dw : s_.pieces)
         if (p.rows == rows) { BARACUDA_TRY(piece(p, done)); break; }
     }
     if (s_.slice && d_.tokens) BARACUDA_TRY(slices());
@@ -53,6 +56,8 @@ class Run {
     const FusedLossCopy c{tokens_, first, first >= 0, add, from.data, to.data, from.strides[0], to.strides[0], to.shape[0], to.shape[1], {}};
     return queue([&](void* stream) { return run(c, stream); });
   }
+  // Room in rows of dw that are not written yet.
+  void* in_dw(int64_t row) const { return reinterpret_cast<void*>((uintptr_t(row_at(a_.dw, row)) + kAlignInDw - 1) / kAlignInDw * kAlignInDw); }
   Status product(const GemmPlan& plan, const TensorView& a, const TensorView& b, const TensorView& c) const {
     return plan.run(l_.stream, {w_.gemm.data, plan.workspace_size()}, {a, b, c, {}});
   }
@@ -132,36 +137,41 @@ class Run {
     return queue([&](void* stream) { return f_.columns[t_.dlogits](c, stream); });
   }
   // All rows that count: statistics of their logits, which are not stored; then, for one slice of the classes after another, the logits again, as their
-  // gradients, and both products of these. dx holds the rows of x until it is written.
+  // gradients, and both products of these. dx holds the rows of x until it is written, and dw what has no room elsewhere until its rows are: slices are the wider the
+  // more of them are left, so that dx is read and written less often.
   Status fused() const {
     BARACUDA_TRY(keep());
     const int64_t n = d_.tokens, h = d_.hidden, v = d_.classes;
     const TensorView x = d_.grad_x ? rows_of(a_.dx, 0, n) : view(w_.x, d_.dtype, n, h, h);
     BARACUDA_TRY(gather(x, 0));
-    const auto product = [&](int64_t first, int64_t rows, int64_t first_class, int64_t classes) {
-      const GemmSm90 g{rows, classes, h, {row_at(x, first), x.strides[0], false}, {row_at(a_.w, first_class), a_.w.strides[0], false}, w_.logits, s_.slice_pitch, false, false,
+    const bool dw_is_free = !d_.accumulate && a_.dw.strides[0] == h;
+    const auto product = [&](int64_t first, int64_t rows, int64_t first_class, int64_t classes, void* to, int64_t pitch) {
+      const GemmSm90 g{rows, classes, h, {row_at(x, first), x.strides[0], false}, {row_at(a_.w, first_class), a_.w.strides[0], false}, to, pitch, false, false,
                        GemmSm90::kRows, w_.count, first, nullptr};
       return FusedProduct{g, first_class, bias_at(first_class), d_.softcap, w_.target, nullptr, nullptr, w_.at_target, w_.slopes};
     };
     // The parts lie where slices will be.
-    const int64_t tiles = (v + kFusedColumns - 1) / kFusedColumns, most = statistics_rows(d_, s_);
+    const bool parts_in_dw = dw_is_free && statistics_fit_dw(d_);
+    const int64_t tiles = (v + kFusedColumns - 1) / kFusedColumns, most = parts_in_dw ? n : statistics_rows(d_, s_);
     for (int64_t first = 0; first < n; first += most) {
       const int64_t rows = std::min(most, n - first);
-      FusedProduct p = product(first, rows, 0, v);
-      p.parts = static_cast<FusedPart*>(w_.logits), p.totals = d_.label_smoothing > 0 ? reinterpret_cast<float*>(p.parts + tiles * rows) : nullptr;
+      FusedProduct p = product(first, rows, 0, v, nullptr, s_.slice_pitch);
+      p.parts = static_cast<FusedPart*>(parts_in_dw ? in_dw(0) : w_.logits), p.totals = d_.label_smoothing > 0 ? reinterpret_cast<float*>(p.parts + tiles * rows) : nullptr;
       BARACUDA_TRY(queue([&](void* stream) { return fused_product_kernels.statistics(p, stream); }));
       LossCudaRows r = rows_from(0, view(nullptr, t_.dlogits, rows, v, 0), first, 0);
       r.loss = w_.loss, r.z_part = w_.z_part, r.kept = all();
       BARACUDA_TRY(queue([&](void* stream) { return fused_product_kernels.join({r, rows, p.parts, p.totals, w_.at_target, w_.slopes}, stream); }));
     }
-    for (int64_t first = 0; first < v; first += s_.slice) {
-      const int64_t classes = std::min(s_.slice, v - first);
-      const TensorView slope = view(w_.logits, t_.dlogits, n, classes, s_.slice_pitch), dw = rows_of(a_.dw, first, classes);
-      BARACUDA_TRY(queue([&](void* stream) { return fused_product_kernels.gradients(product(0, n, first, classes), stream); }));
+    for (int64_t first = 0, classes = 0; first < v; first += classes) {
+      const Slice wider = dw_is_free ? slice_in_dw(d_, s_, first) : Slice{0, 0};
+      classes = wider.classes ? wider.classes : std::min(s_.slice, v - first);
+      const int64_t pitch = wider.classes ? wider.pitch : s_.slice_pitch;
+      const TensorView slope = view(wider.classes ? in_dw(first + classes) : w_.logits, t_.dlogits, n, classes, pitch), dw = rows_of(a_.dw, first, classes);
+      BARACUDA_TRY(queue([&](void* stream) { return fused_product_kernels.gradients(product(0, n, first, classes, slope.data, pitch), stream); }));
       BARACUDA_TRY(sum_columns(slope, first, 0));
       const bool wide = dw.dtype == DType::f32;
-      const GemmSm90 of_w{classes, h, n, {slope.data, s_.slice_pitch, true}, {x.data, x.strides[0], true}, dw.data, dw.strides[0], wide, wide && d_.accumulate, GemmSm90::kTerms, w_.count, 0, nullptr};
-      const GemmSm90 of_x{n, h, classes, {slope.data, s_.slice_pitch, false}, {row_at(a_.w, first), a_.w.strides[0], true}, w_.dx, h, true, first > 0, GemmSm90::kRows, w_.count, 0, nullptr};
+      const GemmSm90 of_w{classes, h, n, {slope.data, pitch, true}, {x.data, x.strides[0], true}, dw.data, dw.strides[0], wide, wide && d_.accumulate, GemmSm90::kTerms, w_.count, 0, nullptr};
+      const GemmSm90 of_x{n, h, classes, {slope.data, pitch, false}, {row_at(a_.w, first), a_.w.strides[0], true}, w_.dx, h, true, first > 0, GemmSm90::kRows, w_.count, 0, nullptr};
       BARACUDA_TRY(queue([&](void* stream) { return d_.grad_x ? gemm_sm90_both(of_w, of_x, stream) : gemm_sm90[d_.dtype](of_w, stream); }));
     }
     if (!d_.grad_x) return {};

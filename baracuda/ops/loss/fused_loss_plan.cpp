@@ -38,12 +38,15 @@ Result<State> make_state(const Stream& stream, const D& d, PlanPreference prefer
   if (d.tokens == 0) return s;
   const Types t(d);
   // Pieces: whole chunks, the last one; and, where rows are skipped, a ladder that wastes less than a sixteenth of a chunk.
-  std::vector<int64_t> sizes = {s.most_rows};
-  if (stream.device.kind == DeviceKind::cpu)
-    for (int part : {2, 4, 8, 16})
-      if (s.most_rows / part >= 16) sizes.push_back(s.most_rows / part);
-  if (const int64_t tail = d.tokens % s.most_rows; tail && std::find(sizes.begin(), sizes.end(), tail) == sizes.end()) sizes.push_back(tail);
-  std::sort(sizes.rbegin(), sizes.rend());
+  const auto sizes_of = [&](int64_t most) {
+    std::vector<int64_t> sizes = {most};
+    if (stream.device.kind == DeviceKind::cpu)
+      for (int part : {2, 4, 8, 16})
+        if (most / part >= 16) sizes.push_back(most / part);
+    if (const int64_t tail = d.tokens % most; tail && std::find(sizes.begin(), sizes.end(), tail) == sizes.end()) sizes.push_back(tail);
+    std::sort(sizes.rbegin(), sizes.rend());
+    return sizes;
+  };
 
   preference.max_workspace = most_of_products;
   preference.allow_nondeterministic = false;  // this row promises its bits
@@ -65,7 +68,7 @@ Result<State> make_state(const Stream& stream, const D& d, PlanPreference prefer
       if (!failed.ok()) return failed;
       s.slices.push_back(std::move(p));
     }
-  for (int64_t m : sizes) {
+  const auto piece = [&](int64_t m) {
     Products p{m, {}, {}, {}, {}, {}, {}};
     p.logits = make({.dtype = t.logits_in, .out = s.logits, .m = m, .n = d.classes, .k = d.hidden, .batch = {}, .trans_b = true});
     if (d.grad_w && !s.slice) {
@@ -83,9 +86,12 @@ Result<State> make_state(const Stream& stream, const D& d, PlanPreference prefer
       g.k = tail;
       if (tail) p.dx_last = make(g);
     }
-    if (!failed.ok()) return failed;
-    s.pieces.push_back(std::move(p));
-  }
+    return p;
+  };
+  for (int64_t m : sizes_of(s.most_rows)) s.pieces.push_back(piece(m));
+  if (s.rows_in_dw)
+    for (int64_t m : sizes_of(s.rows_in_dw)) s.pieces_in_dw.push_back(piece(m));
+  if (!failed.ok()) return failed;
   return s;
 }
 
@@ -104,6 +110,12 @@ int64_t logits_count(const D& d, const State& s) {
 uint64_t logits_bytes(const D& d, const State& s) {
   const int64_t count = logits_count(d, s);
   return count < 0 || count > INT64_MAX / 8 ? UINT64_MAX : uint64_t(count) * byte_size(s.logits);
+}
+// Rows of a chunk whose logits fit in a dw of halves that is rounded from sums at the end; 0 where there is none, or no more of them than the scratch holds.
+int64_t rows_in_dw(const D& d, const State& s) {
+  if (!d.grad_w || !d.grad_x || d.accumulate || s.dw_at_once || s.logits != d.weight_gradient() || d.tokens == 0) return 0;
+  const int64_t size = int64_t(byte_size(s.logits)), rows = std::min((Shape{d.classes, d.hidden}.numel() * size - kAlignInDw) / (s.pitch * size), d.tokens) / kTile * kTile;
+  return rows > s.most_rows ? chunk_of(d.tokens, (d.tokens - 1) / rows + 1) : 0;
 }
 // Slices, and chunks, as large as `most` bytes allow.
 template <class F> std::optional<State> sliced(const Stream& stream, const D& d, uint64_t most, uint64_t of_products, F size_of) {
@@ -134,6 +146,15 @@ template <class F> std::optional<State> fused_slices(const Stream& stream, const
 }
 }  // namespace
 
+bool statistics_fit_dw(const D& d) {
+  return Shape{d.tokens, part_bytes(d)}.numel() + kAlignInDw <= Shape{d.classes, d.hidden}.numel() * int64_t(byte_size(d.weight_gradient()));
+}
+Slice slice_in_dw(const D& d, const State& s, int64_t first) {
+  const int64_t of_class = d.hidden * int64_t(byte_size(d.weight_gradient())), of_gradients = d.tokens * int64_t(byte_size(s.logits));
+  const int64_t room = (d.classes - first) * of_class - kAlignInDw - of_gradients * 32;  // a pitch is less than that wider
+  const int64_t classes = room / (of_class + of_gradients) / kFusedColumns * kFusedColumns;
+  return classes > s.slice ? Slice{classes, logits_pitch(classes)} : Slice{0, 0};
+}
 int64_t statistics_rows(const D& d, const State& s) { return std::max<int64_t>(1, logits_count(d, s) * int64_t(byte_size(s.logits)) / part_bytes(d) / kTile) * kTile; }
 
 Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference& preference, ChunkLimits limits) {
@@ -175,6 +196,12 @@ Result<PlanState> prepare(const Stream& stream, const D& d, const PlanPreference
     State without = sized(stream, d, chunk, limits.rounded);
     without.kept = limits.kept;
     if (!last && size_of(without) > preference.max_workspace) continue;
+    if (limits.rounded && !limits.kept && !d.chunk) without.rows_in_dw = rows_in_dw(d, without);
+    if (without.rows_in_dw) {
+      auto with = make_state(stream, d, preference, without, of_products);
+      if (with.ok() && size_of(*with) <= preference.max_workspace) return done(*std::move(with));
+      without.rows_in_dw = 0;
+    }
     BARACUDA_TRY_ASSIGN(state, make_state(stream, d, preference, without, of_products));
     if (last || size_of(state) <= preference.max_workspace) return done(std::move(state));
   }

@@ -40,6 +40,9 @@ struct State : FusedLossChunk {
   // Where there is no room for sums of dw: chunks give dx and lse, then the logits of a slice of the classes for all tokens give its dw.
   int64_t slice = 0, slice_pitch = 0;
   std::vector<Products> slices;  // by classes
+  // Where dw, which is rounded from sums at the end, holds the logits of larger chunks meanwhile: their rows. Only if its rows lie one behind the other.
+  int64_t rows_in_dw = 0;
+  std::vector<Products> pieces_in_dw;
   bool kept = false;        // CUDA: rows that count are gathered, and products go by their number
   bool fused = false;       // and with slices: logits are not stored, their gradients are, and dx is summed in f32 over the slices
   bool dw_at_once = false;  // one product makes dw, and rounds it
@@ -68,6 +71,12 @@ PrecisionGuarantee guarantee(const D& d);
 
 // Rows whose statistics fit where slices will be.
 int64_t statistics_rows(const D& d, const State& s);
+// The same in rows of dw that are not written yet, which lie one behind the other: whether the statistics of all rows fit, and how many classes from `first` on are
+// a slice whose gradients fit in the rows of dw behind it; 0 where that is fewer than the scratch holds.
+bool statistics_fit_dw(const D& d);
+struct Slice { int64_t classes, pitch; };
+Slice slice_in_dw(const D& d, const State& s, int64_t first);
+inline constexpr int64_t kAlignInDw = 256;
 
 inline TensorView matrix(const void* p, DType t, int64_t rows, int64_t n, int64_t pitch, Device device = {}) {
   return {const_cast<void*>(p), t, device, {rows, n}, {pitch, 1}};

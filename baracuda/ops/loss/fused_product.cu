@@ -21,48 +21,61 @@ __device__ __forceinline__ float quad_sum(float v) {
   return v + __shfl_xor_sync(0xffffffffu, v, 2);
 }
 #endif
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+// From global to shared memory without waiting; zeros unless it is there.
+template <int kBytes> __device__ __forceinline__ void copy_some(uint32_t to, const void* from, bool there) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(kBytes), "r"(there ? kBytes : 0) : "memory");
+}
+__device__ __forceinline__ float2 pair_at(uint32_t at) {
+  float2 v;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(at) : "memory");
+  return v;
+}
+__device__ __forceinline__ int word_at(uint32_t at) {
+  int v;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
+  return v;
+}
+#endif
 // A thread has two rows, 8 apart, and of 8 columns two neighbours: c[j][2 r + i] is row r, column 8 j + 2 q + i, q its place among four threads.
+// The bias of a tile's columns lies in shared memory, 0 behind the last one.
 struct OfRows {
   const float* bias;
-  float softcap;
+  Cap cap;
   int n;
+  static constexpr uint32_t kOwn = kFusedColumns * 4;
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  // kTogether: pairs of the bias that are on their way at once; 0: one number after the other, where registers allow no more.
-  template <int kN, int kTogether> __device__ __forceinline__ void shape(float (&c)[kN / 8][4], int column) const {
+  // A warpgroup's copy; `tile`: the first column.
+  __device__ __forceinline__ void fetch(uint32_t own, int tile) const {
+    const int at = int(product::anew(threadIdx.x)) % 128 * 2;
+    if (bias) copy_some<8>(own + uint32_t(at) * 4, bias + tile + at, tile + at < n);  // behind the bias of an odd n lies one more
+  }
+  template <int kN> __device__ __forceinline__ void shape(float (&c)[kN / 8][4], uint32_t own) const {
     if (bias) {
-      const float* const from = bias + column;
-      if constexpr (kTogether > 0) {
-        const int last = (n - 1) / 2 * 2 - column;  // behind the bias of an odd n lies one more
+      const uint32_t from = own + product::anew(threadIdx.x) % 4 * 8;
 #pragma unroll
-        for (int j = 0; j < kN / 8; j += kTogether) {
-          float2 b[kTogether];
+      for (int j = 0; j < kN / 8; ++j) {
+        const float2 b = pair_at(from + uint32_t(j) * 32);
 #pragma unroll
-          for (int k = 0; k < kTogether; ++k) b[k] = *reinterpret_cast<const float2*>(from + ((j + k) * 8 < last ? (j + k) * 8 : last));
-          asm volatile("" ::: "memory");
-#pragma unroll
-          for (int k = 0; k < kTogether; ++k)
-#pragma unroll
-            for (int r = 0; r < 2; ++r) c[j + k][2 * r] = c[j + k][2 * r] + b[k].x, c[j + k][2 * r + 1] = c[j + k][2 * r + 1] + b[k].y;
-        }
-      } else {
-        const int last = n - 1 - column;
-#pragma unroll
-        for (int j = 0; j < kN / 8; ++j) {
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const float b = from[j * 8 + i < last ? j * 8 + i : last];
-            c[j][i] = c[j][i] + b, c[j][2 + i] = c[j][2 + i] + b;
-          }
-          asm volatile("" ::: "memory");
-        }
+        for (int r = 0; r < 2; ++r) c[j][2 * r] = c[j][2 * r] + b.x, c[j][2 * r + 1] = c[j][2 * r + 1] + b.y;
       }
     }
-    if (softcap > 0) {
-      const Cap cap(softcap);
+    if (cap.c > 0) {
+      constexpr int kTogether = 2;  // blocks of 8 columns; a warp goes beyond the inner part where one of its elements is there
 #pragma unroll
-      for (int j = 0; j < kN / 8; ++j)
+      for (int first = 0; first < kN / 8; first += kTogether) {
+        float most = 0, x[kTogether][4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) c[j][i] = cap(c[j][i]);
+        for (int j = 0; j < kTogether; ++j)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) x[j][i] = c[first + j][i], most = fmaxf(most, fabsf(x[j][i])), c[first + j][i] = cap.of_inner(x[j][i]);
+        if (__any_sync(0xffffffffu, most > cap.inner))
+#pragma unroll
+          for (int j = 0; j < kTogether; ++j)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) asm volatile("mov.f32 %0, %1;" : "=f"(c[first + j][i]) : "f"(cap(x[j][i])));
+        __syncwarp();  // one after the other: there are no registers for more
+      }
     }
   }
 #endif
@@ -83,12 +96,15 @@ __device__ __forceinline__ Targets targets_of(const int* target, int64_t first, 
 struct Logits {
   OfRows of;
   static constexpr bool kStores = true;
+  static constexpr uint32_t kOwn = OfRows::kOwn;
   struct Rows {};
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __device__ __forceinline__ Rows rows(int, int) const { return {}; }
-  template <int kN> __device__ __forceinline__ void operator()(float (&c)[kN / 8][4], const Rows&, int, int, int column) const {
-    of.shape<kN, 16>(c, column + int(product::anew(threadIdx.x)) % 4 * 2);
+  __device__ __forceinline__ void fetch(uint32_t own, int, int, int tile) const {
+    of.fetch(own, tile);
+    device_lines::commit_lines();
   }
+  template <int kN> __device__ __forceinline__ void operator()(float (&c)[kN / 8][4], const Rows&, int, int, int, uint32_t own) const { of.shape<kN>(c, own); }
 #endif
 };
 
@@ -99,12 +115,17 @@ template <bool kShaped> struct Statistics {
   FusedPart* parts;
   float *totals, *at_target;
   static constexpr bool kStores = false;
+  static constexpr uint32_t kOwn = kShaped ? OfRows::kOwn : 0;
   using Rows = Targets;
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __device__ __forceinline__ Rows rows(int m, int row) const { return targets_of(target, first, m, row); }
-  template <int kN> __device__ __forceinline__ void operator()(float (&c)[kN / 8][4], const Rows& rows, int m, int row, int tile) const {
+  __device__ __forceinline__ void fetch(uint32_t own, int, int, int tile) const {
+    of.fetch(own, tile);
+    device_lines::commit_lines();
+  }
+  template <int kN> __device__ __forceinline__ void operator()(float (&c)[kN / 8][4], const Rows& rows, int m, int row, int tile, uint32_t own) const {
     const int q = int(product::anew(threadIdx.x)) % 4, column = tile + q * 2;
-    if constexpr (kShaped) of.shape<kN, 8>(c, column);
+    if constexpr (kShaped) of.shape<kN>(c, own);
     if (tile + kN > of.n)
 #pragma unroll
       for (int j = 0; j < kN / 8; ++j)
@@ -154,23 +175,39 @@ template <bool kShaped> struct Gradients {
   const FusedSlope* slopes;
   static constexpr bool kStores = true;
   struct Nothing {};
-  using Rows = std::conditional_t<kShaped, Nothing, Slopes>;  // a bias and a cap take the registers that would hold them
+  using Rows = std::conditional_t<kShaped, Nothing, Slopes>;  // with a bias and a cap there are no registers for them: they lie in shared memory
+  static constexpr int kRows = 64;  // of a warpgroup
+  static constexpr uint32_t kSlopes = OfRows::kOwn, kTargets = kSlopes + kRows * sizeof(FusedSlope), kOwn = kShaped ? kTargets + kRows * 4 : 0;
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  __device__ __forceinline__ FusedSlope slope_of(int m, int row) const { return row < m ? slopes[first + row] : FusedSlope{0, 0, 0, 0}; }
   __device__ __forceinline__ Rows rows(int m, int row) const {
     if constexpr (kShaped) return {};
-    else return {{slope_of(m, row), slope_of(m, row + 8)}, targets_of(target, first, m, row)};
+    else {
+      const auto slope_of = [&](int r) { return r < m ? slopes[first + r] : FusedSlope{0, 0, 0, 0}; };
+      return {{slope_of(row), slope_of(row + 8)}, targets_of(target, first, m, row)};
+    }
   }
-  template <int kN> __device__ __forceinline__ void operator()(float (&c)[kN / 8][4], const Rows& rows, int m, int row, int tile) const {
+  __device__ __forceinline__ void fetch(uint32_t own, int m, int row, int tile) const {
+    of.fetch(own, tile);
+    if (const int at = int(product::anew(threadIdx.x)) % 128; at < kRows) {
+      copy_some<16>(own + kSlopes + uint32_t(at) * sizeof(FusedSlope), slopes + first + row + at, row + at < m);
+      copy_some<4>(own + kTargets + uint32_t(at) * 4, target + first + row + at, row + at < m);
+    }
+    device_lines::commit_lines();
+  }
+  template <int kN> __device__ __forceinline__ void operator()(float (&c)[kN / 8][4], const Rows& rows, int, int row, int tile, uint32_t own) const {
     const int column = tile + int(product::anew(threadIdx.x)) % 4 * 2;
-    if constexpr (kShaped) of.shape<kN, 0>(c, column);
-    const Cap cap(of.softcap);
+    if constexpr (kShaped) of.shape<kN>(c, own);
     float hit[2];
+    int targets[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       FusedSlope known;
-      if constexpr (kShaped) known = slope_of(m, row + 8 * r);
-      else known = rows.of[r];
+      if constexpr (kShaped) {
+        const uint32_t at = uint32_t(row) % kRows + 8 * uint32_t(r);
+        const float2 a = pair_at(own + kSlopes + at * 16), b = pair_at(own + kSlopes + at * 16 + 8);
+        known = {a.x, a.y, b.x, b.y};
+        targets[r] = word_at(own + kTargets + at * 4);
+      } else known = rows.of[r], targets[r] = rows.target.of[r];
       RowSlope<bf16, float> slope;
       slope.factor = known.factor, slope.uniform = known.uniform, hit[r] = known.hit;
 #pragma unroll
@@ -179,17 +216,14 @@ template <bool kShaped> struct Gradients {
         for (int i = 0; i < 2; ++i) {
           float& x = c[j][2 * r + i];
           const float d = slope(x - known.most);
-          if constexpr (kShaped) x = of.softcap > 0 ? d * cap.slope(x) : d;
+          if constexpr (kShaped) x = of.cap.c > 0 ? d * of.cap.slope(x) : d;
           else x = d;
         }
     }
-    Targets targets;
-    if constexpr (kShaped) targets = targets_of(target, first, m, row);
-    else targets = rows.target;
-    const int at[2] = {int(targets.of[0] - first_class) - column, int(targets.of[1] - first_class) - column};
+    const int at[2] = {int(targets[0] - first_class) - column, int(targets[1] - first_class) - column};
     if (__any_sync(0xffffffffu, (at[0] >= 0 && at[0] < kN) || (at[1] >= 0 && at[1] < kN)))
       at_column<kN>(c, at, [&](int r, float& x) {
-        if (targets.of[r] >= 0) x = r == 0 ? hit[0] : hit[1];
+        if (targets[r] >= 0) x = r == 0 ? hit[0] : hit[1];
       });
   }
 #endif
@@ -256,7 +290,7 @@ template <class E> int queue(const FusedProduct& p, const E& between, void* stre
   if (!make_work(w.work[0], p.g, false, kMostN, E::kStores)) return kGemmSm90Refused;
   return launch_product<bf16, E, Kind<false, kMostN, 0, 0>>(w, most, stream);
 }
-OfRows of_rows(const FusedProduct& p) { return {p.bias, float(p.softcap), int(p.g.n)}; }
+OfRows of_rows(const FusedProduct& p) { return {p.bias, Cap(p.softcap), int(p.g.n)}; }
 bool shaped(const FusedProduct& p) { return p.bias || p.softcap > 0; }
 int logits(const FusedProduct& p, void* stream) { return queue(p, Logits{of_rows(p)}, stream); }
 template <bool kShaped> int statistics_of(const FusedProduct& p, void* stream) {

@@ -63,15 +63,94 @@ template <class U, class A> struct RowSlope {
   }
 };
 
+// Two halves that lie together.
+template <class T> __device__ __forceinline__ void unpack_two(uint32_t part, float& a, float& b) {
+  if constexpr (kIsF16<T>) asm("{.reg .f16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(a), "=f"(b) : "r"(part));
+  else a = __uint_as_float(part << 16), b = __uint_as_float(part & 0xffff0000u);
+}
+template <class U> __device__ __forceinline__ uint32_t packed(float a, float b) {
+  uint32_t both;
+  if constexpr (kIsF16<U>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
+  else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
+  return both;
+}
+// The larger of two parts, half by half; a NaN only where both are: the sum will show it.
+template <class T> __device__ __forceinline__ uint32_t larger_part(uint32_t a, uint32_t b) {
+  if constexpr (sizeof(T) == 4) return __float_as_uint(fmaxf(__uint_as_float(a), __uint_as_float(b)));
+  uint32_t c;
+  if constexpr (kIsF16<T>) asm("max.f16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+  else asm("max.bf16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+  return c;
+}
+template <class T> inline constexpr uint32_t kLeastPart = sizeof(T) == 4 ? 0xff800000u : kIsF16<T> ? 0xfc00fc00u : 0xff80ff80u;
+template <class T> __device__ __forceinline__ float largest_of(uint32_t part) {
+  if constexpr (sizeof(T) == 4) return __uint_as_float(part);
+  float a, b;
+  unpack_two<T>(part, a, b);
+  return fmaxf(a, b);
+}
 
-// A cap in short: c tanh(x / c) = c - 2 c / (1 + exp(2 x / c)), within 2^-21 of c, and its derivative from its value.
+// exp(x - base), base the largest of a row's or a part of them.
+template <class T, bool = kIsHalf<T>> struct RowPowers {
+  float base;
+  __device__ __forceinline__ explicit RowPowers(float base) : base(base) {}
+  __device__ __forceinline__ float operator()(float x) const { return term(x - base); }
+  __device__ __forceinline__ double left() const { return 1; }
+};
+// Of halves as 2^(x a - c) and a factor that is `left`, so that one sum of products does: base log2 e is rounded to c. A larger base is one of numbers so far apart
+// that only those that are it have an exp.
+template <class T> struct RowPowers<T, true> {
+  float a, c, base;
+  __device__ __forceinline__ explicit RowPowers(float base) : a(far(base) ? 1.f : kLog2EOfRow), c(far(base) ? base : base * kLog2EOfRow), base(base) {}
+  static __device__ __forceinline__ bool far(float base) { return !kIsF16<T> && fabsf(base) >= 0x1p14f; }
+  __device__ __forceinline__ float operator()(float x) const { return power_of_two_flushed(__builtin_fmaf(x, a, -c)); }
+  __device__ __forceinline__ double left() const { return less(double(__builtin_fmaf(base, a, -c))); }
+  // 2^-bits of little, within 2^-30.
+  static __device__ __forceinline__ double less(double bits) {
+    const double y = bits * -0x1.62e42fefa39efp-1;
+    return __builtin_fma(y, __builtin_fma(y, .5, 1.), 1.);
+  }
+};
+// factor exp(x - base) + uniform, a gradient of T that is stored as U.
+template <class T, class U, bool = kIsHalf<T>> struct RowGradients {
+  RowSlope<U, float> slope;
+  float base;
+  RowGradients() = default;
+  __device__ __forceinline__ RowGradients(double per_exp, double minus, float base) : slope(per_exp, minus), base(base) {}
+  __device__ __forceinline__ float operator()(float x) const { return slope(x - base); }
+};
+template <class T, class U> struct RowGradients<T, U, true> {
+  using Powers = RowPowers<T>;
+  float a, up, factor, uniform;
+  RowGradients() = default;
+  __device__ __forceinline__ RowGradients(double per_exp, double minus, float base) : a(1), up(-base), factor(float(per_exp)), uniform(float(-minus)) {
+    if (Powers::far(base)) return;
+    constexpr float kBits = float(kUp<Pack<float, 1>>);
+    a = kLog2EOfRow, up = __builtin_fmaf(base, -a, kBits);
+    factor = float(per_exp * kDown<Pack<float, 1>> * Powers::less(__builtin_fma(double(base), double(a), double(up) - double(kBits))));
+  }
+  __device__ __forceinline__ float operator()(float x) const { return __builtin_fmaf(factor, power_of_two_flushed(__builtin_fmaf(x, a, up)), uniform); }
+};
+
+// A cap in short: c tanh(x / c), within 2^-21 of c, and its derivative from its value. Up to 3 / 4 c by x p(x^2), beyond as c - 2 c / (1 + exp(2 x / c)).
 struct Cap {
-  float c, twice, per;
-  __device__ __forceinline__ explicit Cap(double cap) : c(float(cap)), twice(float(-2 * cap)), per(cap > 0 ? float(1 / cap) : 0) {}
+  float c, twice, per, inner, terms[5];
+  BARACUDA_HD explicit Cap(double cap) : c(float(cap)), twice(float(-2 * cap)), per(cap > 0 ? float(1 / cap) : 0), inner(.75f * c) {
+    double scale = 1;
+    for (int i = 0; i < 5; ++i, scale = scale * (double(per) * double(per))) {
+      constexpr double kTerms[5] = {0x1.ffffa2p-1, -0x1.553a72p-2, 0x1.0eded0p-3, -0x1.93b49ap-5, 0x1.93a9e4p-7};  // of tanh(u) / u in u^2: 2^-22.2 of c
+      terms[i] = float(kTerms[i] * scale);
+    }
+  }
+  __device__ __forceinline__ float of_inner(float x) const {
+    const float z = x * x;
+    return x * __builtin_fmaf(__builtin_fmaf(__builtin_fmaf(__builtin_fmaf(terms[4], z, terms[3]), z, terms[2]), z, terms[1]), z, terms[0]);
+  }
   __device__ __forceinline__ float operator()(float x) const {
     float r;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1 + power_of_two_flushed(x * (2 * kLog2EOfRow * per))));
-    return __builtin_fmaf(twice, r, c);
+    const float outer = __builtin_fmaf(twice, r, c);
+    return fabsf(x) > inner ? outer : of_inner(x);
   }
   __device__ __forceinline__ float slope(float capped) const { return __builtin_fmaf(-(capped * per), capped * per, 1.f); }
 };

@@ -70,30 +70,12 @@ __device__ __forceinline__ void store_at(int rank, Pair* to, const Pair& p) {
 static_assert(offsetof(Pair, sum) == 8 && offsetof(Pair, most) == 12);
 
 // --- elements of a word
-template <class T> __device__ __forceinline__ void unpack_two(uint32_t part, float& a, float& b) {
-  if constexpr (kIsF16<T>) asm("{.reg .f16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(a), "=f"(b) : "r"(part));
-  else a = __uint_as_float(part << 16), b = __uint_as_float(part & 0xffff0000u);
-}
 template <class T> __device__ __forceinline__ void unpack(const Word& w, float (&v)[kChunk<T>]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     if constexpr (sizeof(T) == 4) v[i] = __uint_as_float(w.part[i]);
     else unpack_two<T>(w.part[i], v[2 * i], v[2 * i + 1]);
   }
-}
-// The larger of two parts, half by half; a NaN only where both are: the sum will show it.
-template <class T> __device__ __forceinline__ uint32_t larger_part(uint32_t a, uint32_t b) {
-  if constexpr (sizeof(T) == 4) return __float_as_uint(fmaxf(__uint_as_float(a), __uint_as_float(b)));
-  uint32_t c;
-  if constexpr (kIsF16<T>) asm("max.f16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
-  else asm("max.bf16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
-  return c;
-}
-template <class T> inline constexpr uint32_t kLeastPart = sizeof(T) == 4 ? 0xff800000u : kIsF16<T> ? 0xfc00fc00u : 0xff80ff80u;
-template <class T> __device__ __forceinline__ float largest_of(uint32_t part) {
-  float v[kChunk<T>];
-  unpack<T>(Word{{part, part, part, part}}, v);
-  return sizeof(T) == 4 ? v[0] : fmaxf(v[0], v[1]);
 }
 // Of two words, what begins `kParts` parts and, if odd, a half further on.
 template <class T, int kParts> __device__ __forceinline__ Word shifted(const Word& a, const Word& b, bool odd) {
@@ -102,12 +84,6 @@ template <class T, int kParts> __device__ __forceinline__ Word shifted(const Wor
 #pragma unroll
   for (int i = 0; i < 4; ++i) w.part[i] = sizeof(T) == 2 ? __funnelshift_r(v[kParts + i], v[kParts + i + 1], odd ? 16 : 0) : v[kParts + i];
   return w;
-}
-template <class U> __device__ __forceinline__ uint32_t packed(float a, float b) {
-  uint32_t both;
-  if constexpr (kIsF16<U>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
-  else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
-  return both;
 }
 template <class U, int K, int N> __device__ __forceinline__ void pack(const float (&v)[K], uint32_t (&part)[N]) {
 #pragma unroll
@@ -235,16 +211,17 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
           part[1] = larger_part<T>(part[1], larger_part<T>(c.part[2], c.part[3]));
         }
         own.most = warp_max(largest_of<T>(larger_part<T>(part[0], part[1])));
-        const float base = own.most == -INFINITY ? 0 : own.most;
+        const RowPowers<T> exps(own.most == -INFINITY ? 0 : own.most);
         float sums[4] = {};
 #pragma unroll 2
         for (int q = int(threadIdx.x); q < chunks; q += team) {
           float v[K];
           unpack<T>(chunk_at(q), v);
 #pragma unroll
-          for (int j = 0; j < K; ++j) sums[j % 4] = sums[j % 4] + term(v[j] - base);
+          for (int j = 0; j < K; ++j) sums[j % 4] = sums[j % 4] + exps(v[j]);
         }
         own.sum = warp_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+        if constexpr (kIsHalf<T>) own.sum = float(double(own.sum) * exps.left());
         if (p.smoothing > 0 && p.loss) {
           for (int q = int(threadIdx.x); q < chunks; q += team) {
             const int64_t i = (first + q) * K;
@@ -253,8 +230,8 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
             int count = 0;
 #pragma unroll
             for (int j = 0; j < K; ++j)
-              if (i + j < n) s = s + (v[j] - base), ++count;
-            own.total = own.total + (double(s) + double(count) * double(base));
+              if (i + j < n) s = s + (v[j] - exps.base), ++count;
+            own.total = own.total + (double(s) + double(count) * double(exps.base));
           }
           own.total = warp_sum(own.total);
         }
@@ -302,7 +279,7 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
       if (most == -INFINITY) exps = kNaN;  // no class has a probability
       if (row.dx) {
         const Known known = known_of(p, g, exps, most);
-        const RowSlope<U, float> slope(known.per_exp, known.uniform);
+        const RowGradients<T, U> gradients(known.per_exp, known.uniform, most == -INFINITY ? 0 : most);
         const Cap cap(p.softcap);
         const auto put = [&](auto capped) {
 #pragma unroll 2
@@ -310,7 +287,7 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
             float v[K];
             unpack<T>(held[q], v);
 #pragma unroll
-            for (int j = 0; j < K; ++j) v[j] = decltype(capped)::value ? slope(v[j] - most) * cap.slope(v[j]) : slope(v[j] - most);
+            for (int j = 0; j < K; ++j) v[j] = decltype(capped)::value ? gradients(v[j]) * cap.slope(v[j]) : gradients(v[j]);
             uint32_t part[Row<T, U, kWhole>::kParts];
             pack<U>(v, part);
             row.store(q, part);
