@@ -115,6 +115,8 @@ struct Results {
   void put(int64_t first, int64_t count, const ReduceState* s) const {
     constexpr int64_t kMost = 256;
     const bool floating = is_floating(d.dtype) && !logical(d.kind);
+    const ReduceKind kind = plain_kind(d);
+    const double n = double(walk.n);
     double value[kMost];
     for (int64_t i = 0, run; i < count; i += run) {  // runs of the innermost kept axis
       int64_t at[4];
@@ -123,7 +125,7 @@ struct Results {
       const int64_t step = walk.kept.inner_stride(1);
       if (d.kind == ReduceKind::logsumexp) BARACUDA_ISA_PICK(reduce_log_table).of(s + i, value, run);
       else if (floating)
-        for (int64_t k = 0; k < run; ++k) value[k] = reduce_math::value(plain_kind(d), double(walk.n), d.correction, d.p, s[i + k]);
+        for (int64_t k = 0; k < run; ++k) value[k] = reduce_math::value(kind, n, d.correction, d.p, s[i + k]);
       visit_dtype(kReduceDTypes, y_dtype(d), 0, [&]<class T>() {
         T* const y = a.y.as<T>() + at[1];
         for (int64_t k = 0; k < run; ++k)
