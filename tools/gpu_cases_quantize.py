@@ -125,3 +125,18 @@ for name, block, table, high in (("nf4", 64, NF4, True), ("int4", 128, tuple(ran
         most = x.view(N[0], -1, block).abs().amax(-1).double() / (7 if name == "int4" else 1)
         return dict(op="quantize_packed", fields=dict(dtype=dtype, shape=N, format=name), args=dict(x=x, scale=s, y=y), written=dict(scale=s), out=dict(scale=most.float().double()),
                     bytes=x.nbytes + y.nbytes + s.nbytes, restore=lambda: s.fill_(0), tolerance=0.0, torch=None)
+
+for name, block, kept in (("mxfp4", 32, torch.uint8), ("nvfp4", 16, torch.float8_e4m3fn)):
+    @case("quantize", f"quantize_packed {name}", TYPES)
+    def quantize_e2m1(dtype, name=name, block=block, kept=kept):
+        x = normal(*N, dtype=dtype)
+        y, s = torch.empty((N[0], N[1] // 2), dtype=torch.uint8, device=DEVICE), torch.empty(N[0], N[1] // block, dtype=kept, device=DEVICE)
+        most = x.view(N[0], -1, block).abs().amax(-1)
+        power = torch.frexp(most.float()).exponent.double() - 3
+        scale = power + 127 if kept == torch.uint8 else (most.double() / 6).float().to(kept).double()
+        q = (x.view(N[0], -1, block).double() / (2 ** power if kept == torch.uint8 else scale)[:, :, None]).view(N)
+        a = q.abs()
+        codes = q.signbit().byte() * 8 + (a > 0.25) + (a >= 0.75) + (a > 1.25) + (a >= 1.75) + (a > 2.5) + (a >= 3.5) + (a > 5)
+        return dict(op="quantize_packed", fields=dict(dtype=dtype, shape=N, format=name), args=dict(x=x, scale=s, y=y),
+                    out=dict(scale=scale, y=(codes[:, ::2] + codes[:, 1::2] * 16).double()), bytes=x.nbytes + y.nbytes + s.nbytes,
+                    restore=lambda: s.view(torch.uint8).fill_(0), tolerance=0.0, repeats=10, torch=None)

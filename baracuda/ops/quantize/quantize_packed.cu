@@ -1,6 +1,6 @@
 // Four-bit codes. dequantize: a thread has eight elements, four bytes of codes, and looks their values up in shared memory, where 16 words lie in 16
-// banks. quantize: a thread has four such units of a block, joins its magnitudes by shuffles, so that it reads its block once, and finds codes by products
-// with 1 / scale; where only a quotient tells, it divides. Values and codes are moved once: the floor is memory bandwidth. f64, blocks that are no
+// banks. quantize: a thread has four such units of a block, or two of each of two, joins a block's magnitudes by shuffles, so that it is read once, and finds
+// codes by products with 1 / scale; where only a quotient tells, it divides. Values and codes are moved once: the floor is memory bandwidth. f64, blocks that are no
 // 8 2^k elements long, and strides divide, an element at a time.
 #include <algorithm>
 #include <array>
@@ -116,121 +116,178 @@ __device__ __forceinline__ double magnitude(double v) {  // 0 where it is not fi
   const double a = v < 0 ? -v : v;
   return a < kInf ? a : 0;
 }
-template <PackedFormat format, class M> __device__ __forceinline__ double keep_scale(const QuantizePackedCuda& p, M most, double global, int64_t at, bool keep) {
-  void* const scale = const_cast<void*>(p.scale);
+template <PackedFormat format> __device__ __forceinline__ double keep_scale(const QuantizePackedCuda& p, double most, double global, int64_t at) {
   const auto kept = [&]<class S>(const BlockScale<S>& s) {
-    if (keep) static_cast<S*>(scale)[at] = s.stored;
+    static_cast<S*>(const_cast<void*>(p.scale))[at] = s.stored;
     return s.value;
   };
   if constexpr (format == PackedFormat::mxfp4) return kept(power_scale(most));
   else if constexpr (format == PackedFormat::nvfp4) return kept(e4m3_scale(most, global));
   else return kept(float_scale(format, most));
 }
+template <PackedFormat format> inline constexpr bool kE2m1 = format == PackedFormat::mxfp4 || format == PackedFormat::nvfp4;
 constexpr int kCellWords = 256;  // in shared memory: any byte is one's place
 struct Quantize { QuantizePackedCuda p; Teams teams; uint32_t cell[kPlacedCells]; };
-// The code of an e2m1 by v, about x / s; false where only the quotient tells: within 2^-12 of a cut.
-template <PackedFormat format> __device__ __forceinline__ bool code_by(float v, const uint32_t* cell, uint32_t& code) {
-  const float a = fabsf(v), place = fminf(fmaxf((a - kFirst) * kCells, 0), 31);
-  const uint32_t word = cell[__float_as_uint(__fadd_rz(place, 8388608.0f)) & 31];
-  const float apart = a - __uint_as_float(word);
-  code = (word & 15) + (apart > 0 ? 1 : 0) + (__float_as_uint(v) >> 31 << 3);
-  return !(fabsf(apart) < 0x1p-12f);
-}
 template <class T, PackedFormat format> inline constexpr bool kRounds = format == PackedFormat::int4 && sizeof(T) == 2;
-template <class T, PackedFormat format> inline constexpr bool kPlaces = format == PackedFormat::nf4 || (format == PackedFormat::int4 && sizeof(T) == 4);
 template <class T, PackedFormat format> inline constexpr bool kDoubts = kSlack<T, format> > 0;
+// The signs of a unit, each the highest of four bits.
+template <class T> __device__ __forceinline__ uint32_t signs_of(const quantize::Unit<T, kUnit>& u) {
+  uint32_t even, odd;  // bytes whose highest bits are signs
+  if constexpr (sizeof(T) == 2) {
+    const uint32_t a = __byte_perm(u.word[0], u.word[1], 0x7351), b = __byte_perm(u.word[2], u.word[3], 0x7351);
+    even = __byte_perm(a, b, 0x5410), odd = __byte_perm(a, b, 0x7632);
+  } else {
+    even = __byte_perm(__byte_perm(u.word[0], u.word[2], 0x0073), __byte_perm(u.word[4], u.word[6], 0x0073), 0x5410);
+    odd = __byte_perm(__byte_perm(u.word[1], u.word[3], 0x0073), __byte_perm(u.word[5], u.word[7], 0x0073), 0x5410);
+  }
+  return (even >> 4 & 0x08080808u) | (odd & 0x80808080u);
+}
 // Codes of a unit by products with r, about 1 / s. What is not finite has any code.
 template <class T, PackedFormat format> struct Encoder {
+  using Unit = quantize::Unit<T, kUnit>;
   using Lanes = quantize::Lanes<float, kUnit>;
-  float r;
-  __device__ __forceinline__ Encoder(float s, float most) : r(1 / s) {
+  static constexpr bool kPairs = format == PackedFormat::mxfp4 && std::is_same_v<T, bf16>;  // exact in bf16, two at a time
+  float r, top;
+  bool ties;  // nvfp4 of halves: quotients are ties or far from them
+  __device__ __forceinline__ Encoder(float s, float most, bool ties) : top(6 * s), ties(ties) {
+    if constexpr (format == PackedFormat::mxfp4) r = __uint_as_float(0x7f000000u - __float_as_uint(s));
+    else if constexpr (format == PackedFormat::nvfp4) r = __fdividef(1, s);
+    else r = 1 / s;
     if constexpr (kRounds<T, format>) r = rounding_factor(r, s, most);
     if constexpr (format == PackedFormat::nf4) r *= kPlacedEach;
-    r = most > 0 ? r : 0;
+    r = most > 0 && s > 0 ? r : 0;
   }
   static __device__ __forceinline__ constexpr int shift(int j) { return 4 * (high_first(format) ? j ^ 1 : j); }
-  // false: only a quotient tells one of them.
-  __device__ __forceinline__ bool operator()(const Lanes& x, const uint32_t* cell, double s, uint32_t& codes) const {
-    codes = 0;
-    if constexpr (kRounds<T, format>) {
+  // `from` and the code of |x|, which is the least of three lines in |x| / s, rounded.
+  __device__ __forceinline__ float line_of(float x, float from) const {
+    const float a = fminf(fabsf(x), top);
+    return fminf(fminf(__fmaf_rn(a, 2 * r, from), __fmaf_rn(a, r, from + 2)), __fmaf_rn(a, r / 2, from + 4));
+  }
+  __device__ __forceinline__ uint32_t codes_by_pairs(const Unit& u) const {
+    const auto twice = [](float v) { return __byte_perm(__float_as_uint(v), 0, 0x3232); };
+    const auto line = [](uint32_t a, uint32_t by, uint32_t from) {
+      uint32_t y;
+      asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(by), "r"(from));
+      return y;
+    };
+    uint32_t z[4];
 #pragma unroll
-      for (int j = 0; j < kUnit; ++j) codes += __float_as_uint(__fmaf_rn(x.v[j].v, r, 48.0f) + (kRoundWord - 40)) << shift(j);
-      codes -= __builtin_bit_cast(uint32_t, kRoundWord) * 0x11111111u;
-      return true;
-    } else if constexpr (kPlaces<T, format>) {
-      uint32_t z[kUnit], least = 0xffffffffu;
-#pragma unroll
-      for (int j = 0; j < kUnit; ++j) {
-        z[j] = __float_as_uint(__fmaf_rn(x.v[j].v, r, kPlacedFrom<T, format>));
-        if constexpr (format == PackedFormat::nf4) z[j] += cell[__byte_perm(z[j], 0, 0x4442)];
-      }
-#pragma unroll
-      for (int j = 0; j < kUnit / 2; ++j) {
-        codes += __byte_perm(z[j], z[j + 4], 0x7632) << shift(j);
-        if constexpr (kDoubts<T, format>) least = __vminu2(least, __byte_perm(z[j], z[j + 4], 0x5410));
-      }
-      if constexpr (format == PackedFormat::int4) codes -= (kPlacedWord >> 16) * 0x10001u * 0x1111u;
-      return !kDoubts<T, format> || ((least & 0xffff) > 2 * kSlack<T, format> && least >> 16 > 2 * kSlack<T, format>);
-    } else {
-#pragma unroll
-      for (int j = 0; j < kUnit; ++j) {
-        uint32_t code;
-        if (!code_by<format>(x.v[j].v * r, cell, code)) code = uint32_t(code_of(format, double(x.v[j].v), s));
-        codes |= code << shift(j);
-      }
-      return true;
+    for (int k = 0; k < 4; ++k) {  // from 192 on bf16 is whole numbers
+      const uint32_t a = __vminu2(u.word[k] & 0x7fff7fffu, twice(top));
+      z[k] = __vminu2(__vminu2(line(a, twice(2 * r), 0x43404340u), line(a, twice(r), 0x43424342u)), line(a, twice(r / 2), 0x43444344u));
     }
+    const uint32_t a = __byte_perm(z[0], z[1], 0x6240), b = __byte_perm(z[2], z[3], 0x6240);
+    return __byte_perm(a, b, 0x5410) + (__byte_perm(a, b, 0x7632) << 4) - 0x40404040u * 0x11u;
+  }
+  // Of numbers whose last bits are the codes, above kRoundWord - base.
+  template <class F> static __device__ __forceinline__ uint32_t codes_rounded(F word) {
+    uint32_t codes = 0;
+#pragma unroll
+    for (int j = 0; j < kUnit; ++j) codes += __float_as_uint(word(j)) << shift(j);
+    return codes - __builtin_bit_cast(uint32_t, kRoundWord) * 0x11111111u;
+  }
+  // Of words whose high halves are the codes and whose low ones tell whether that is sure.
+  template <class F> static __device__ __forceinline__ bool codes_placed(F word, uint32_t& codes) {
+    uint32_t z[kUnit], least = 0xffffffffu;
+    codes = 0;
+#pragma unroll
+    for (int j = 0; j < kUnit; ++j) z[j] = word(j);
+#pragma unroll
+    for (int j = 0; j < kUnit / 2; ++j) {
+      codes += __byte_perm(z[j], z[j + 4], 0x7632) << shift(j);
+      if constexpr (kDoubts<T, format>) least = __vminu2(least, __byte_perm(z[j], z[j + 4], 0x5410));
+    }
+    if constexpr (format != PackedFormat::nf4) codes -= (kPlacedWord >> 16) * 0x10001u * 0x1111u;
+    return !kDoubts<T, format> || ((least & 0xffff) > 2 * kSlack<T, format> && least >> 16 > 2 * kSlack<T, format>);
+  }
+  // false: only a quotient tells one of them.
+  __device__ __forceinline__ bool operator()(const Unit& u, const uint32_t* cell, uint32_t& codes) const {
+    const auto x = Lanes::template of<T>(u);
+    bool sure = true;
+    if constexpr (kPairs) codes = codes_by_pairs(u);
+    else if constexpr (format == PackedFormat::mxfp4) codes = codes_rounded([&](int j) { return line_of(x.v[j].v, kRoundWord); });
+    else if constexpr (format == PackedFormat::nvfp4) {
+      if (sizeof(T) == 2 && ties) codes = codes_rounded([&](int j) { return line_of(x.v[j].v, kPlacedBase) + (kRoundWord - kPlacedBase); });
+      else sure = codes_placed([&](int j) { return __float_as_uint(line_of(x.v[j].v, kPlacedFrom<T, format>)); }, codes);
+    } else if constexpr (kRounds<T, format>) codes = codes_rounded([&](int j) { return __fmaf_rn(x.v[j].v, r, 48.0f) + (kRoundWord - 40); });
+    else
+      sure = codes_placed([&](int j) {
+        const uint32_t z = __float_as_uint(__fmaf_rn(x.v[j].v, r, kPlacedFrom<T, format>));
+        return format == PackedFormat::nf4 ? z + cell[__byte_perm(z, 0, 0x4442)] : z;
+      }, codes);
+    if constexpr (kE2m1<format>) codes |= signs_of<T>(u);
+    return sure;
   }
 };
-// A thread has P units of a block, a team's size apart; the team is a part of a warp.
-template <class T, PackedFormat format, int P> __global__ void __launch_bounds__(kThreads) quantize_kernel(const __grid_constant__ Quantize q) {
+// A thread has P units of each of G blocks, a team's size apart; what shares a block is a part of a warp.
+template <class T, PackedFormat format, int P, int G> __global__ void __launch_bounds__(kThreads) quantize_kernel(const __grid_constant__ Quantize q) {
   using Encode = Encoder<T, format>;
-  __shared__ uint32_t cell[kCellWords];
+  __shared__ uint32_t cell[format == PackedFormat::nf4 ? kCellWords : 1];
   const QuantizePackedCuda& p = q.p;
-  if constexpr (format != PackedFormat::int4) {
+  if constexpr (format == PackedFormat::nf4) {
     cell[threadIdx.x] = threadIdx.x < kPlacedCells ? q.cell[threadIdx.x] : 0;
     __syncthreads();
   }
-  const double global = p.global_scale ? double(*p.global_scale) : 1;
-  const int log = __ffs(int(p.size / (kUnit * P))) - 1, slots = kThreads >> q.teams.log;
-  const int64_t lane = threadIdx.x & ((1u << q.teams.log) - 1);
-  for (int64_t first = int64_t(blockIdx.x) * slots; first < q.teams.rows; first += int64_t(gridDim.x) * slots) {  // whole warps go through the shuffles
+  const float global = format == PackedFormat::nvfp4 && p.global_scale ? *p.global_scale : 1, by_six = __fdividef(1, 6 * global);
+  const bool ties = (__float_as_uint(global) & 0x000fffffu) == 0;  // it has four bits
+  const int log = __ffs(int(p.size / (kUnit * P))) - 1, units = int(q.teams.units), step = 1 << q.teams.log;
+  const int lane = int(threadIdx.x) & (step - 1), of_block = lane & ((1 << log) - 1);
+  const int64_t slots = kThreads >> q.teams.log;
+  for (int64_t first = blockIdx.x * slots; first < q.teams.rows; first += gridDim.x * slots) {  // whole warps go through the shuffles
     const int64_t row = first + (threadIdx.x >> q.teams.log);
     int64_t at[4];
     quantize::row_offsets(p.rows, row < q.teams.rows ? row : 0, at);
-    for (int64_t begin = int64_t(blockIdx.y) << q.teams.log; begin < q.teams.units; begin += int64_t(gridDim.y) << q.teams.log) {
-      const int64_t slot = begin + lane, block = slot >> log;
-      const int of_team = int(slot) & ((1 << log) - 1);
-      const bool there = row < q.teams.rows && slot < q.teams.units;
-      const int64_t unit = (block * P << log) + of_team;
-      const T* const x = static_cast<const T*>(p.values) + at[0] + unit * kUnit;
-      quantize::Unit<T, kUnit> e[P];
+    const T* const x = static_cast<const T*>(p.values) + at[0] + of_block * kUnit;
+    uint32_t* const y = reinterpret_cast<uint32_t*>(const_cast<uint8_t*>(p.codes) + at[1]) + of_block;
+    const int end = row < q.teams.rows ? units : 0;
+    for (int begin = int(blockIdx.y) * G << q.teams.log; begin < units; begin += int(gridDim.y) * G << q.teams.log) {
+      const auto block_of = [&](int g) { return (begin + lane + g * step) >> log; };
+      const auto there = [&](int g) { return begin + lane + g * step < end; };
+      quantize::Unit<T, kUnit> e[G][P];
 #pragma unroll
-      for (int k = 0; k < P; ++k) {
-        e[k] = {};
-        if (there) e[k] = quantize::load_unit<true, kUnit>(x + (k << log) * kUnit, kUnit);
-      }
-      bool strange;
-      float most = quantize::most_of<T, kUnit>(e, strange);
-      for (int w = 1; w < 1 << log; w *= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, w));
-      if (!there) continue;
-      const double s = keep_scale<format>(p, most, global, at[2] + block * p.scale_step, of_team == 0);
-      const Encode encode(float(s), most);
-      const bool plain = !strange && (most == 0 || (s > 0x1p-100 && s < 0x1p100));  // 1 / s is one, too
-      uint32_t* const to = reinterpret_cast<uint32_t*>(const_cast<uint8_t*>(p.codes) + at[1] + unit * (kUnit / 2));
-      unsigned doubts = plain ? 0 : (1u << P) - 1;
+      for (int g = 0; g < G; ++g)
 #pragma unroll
-      for (int k = 0; k < P; ++k) {
-        uint32_t codes;
-        if (!encode(quantize::Lanes<float, kUnit>::template of<T>(e[k]), cell, s, codes)) doubts |= 1u << k;
-        to[k << log] = codes;
+        for (int k = 0; k < P; ++k) {
+          e[g][k] = {};
+          if (there(g)) e[g][k] = quantize::load_unit<true, kUnit>(x + int64_t(block_of(g)) * p.size + (k << log) * kUnit, kUnit);
+        }
+      bool strange[G];
+      float most[G];
+#pragma unroll
+      for (int g = 0; g < G; ++g) {
+        most[g] = quantize::most_of<T, kUnit>(e[g], strange[g]);
+        for (int w = 1; w < 1 << log; w *= 2) most[g] = fmaxf(most[g], __shfl_xor_sync(0xffffffffu, most[g], w));
       }
-      for (; doubts; doubts &= doubts - 1) {
-        const int k = (__ffs(int(doubts)) - 1) << log;
-        uint32_t codes = 0;
+#pragma unroll
+      for (int g = 0; g < G; ++g) {
+        if (!there(g)) break;
+        const auto kept = [&]<class S>(S stored) {
+          if (of_block == 0) static_cast<S*>(const_cast<void*>(p.scale))[at[2] + block_of(g) * p.scale_step] = stored;
+          return stored;
+        };
+        float own;  // the scale without the global one
+        if constexpr (format == PackedFormat::mxfp4) own = power_of(kept(power_code(most[g])));
+        else if constexpr (format == PackedFormat::nvfp4) own = e4m3_of(kept(f8_e4m3fn{uint8_t(e4m3_code(most[g], global, most[g] * by_six))}).bits);
+        else own = kept(float_scale(format, most[g]).stored);
+        const float s = own * global;
+        const Encode encode(s, most[g], ties);
+        const bool plain = !strange[g] && (most[g] == 0 || own == 0 || (s > 0x1p-100f && s < 0x1p100f));  // 1 / s is one, too
+        uint32_t* const to = y + int64_t(block_of(g)) * (P << log);
+        unsigned doubts = plain ? 0 : (1u << P) - 1;
+#pragma unroll
+        for (int k = 0; k < P; ++k) {
+          uint32_t codes;
+          if (!encode(e[g][k], cell, codes)) doubts |= 1u << k;
+          to[k << log] = codes;
+        }
+        for (; doubts; doubts &= doubts - 1) {
+          const int k = (__ffs(int(doubts)) - 1) << log;
+          const T* const unit = x + int64_t(block_of(g)) * p.size + k * kUnit;
+          uint32_t codes = 0;
 #pragma unroll 1
-        for (int j = 0; j < kUnit; ++j) codes |= uint32_t(code_of(format, to_double(x[k * kUnit + j]), s)) << Encode::shift(j);
-        to[k] = codes;
+          for (int j = 0; j < kUnit; ++j) codes |= uint32_t(code_of(format, to_double(unit[j]), double(own) * double(global))) << Encode::shift(j);
+          to[k] = codes;
+        }
       }
     }
   }
@@ -248,7 +305,7 @@ template <class T, PackedFormat format> __global__ void __launch_bounds__(kThrea
       const double a = magnitude(to_double(x[j * p.value_step]));
       most = a > most ? a : most;
     }
-    const double s = keep_scale<format>(p, most, global, at[2] + block * p.scale_step, true);
+    const double s = keep_scale<format>(p, most, global, at[2] + block * p.scale_step);
 #pragma unroll 1
     for (int64_t j = 0; j < p.size / 2; ++j) {
       const int a = code_of(format, to_double(x[2 * j * p.value_step]), s), b = code_of(format, to_double(x[(2 * j + 1) * p.value_step]), s);
@@ -256,26 +313,28 @@ template <class T, PackedFormat format> __global__ void __launch_bounds__(kThrea
     }
   }
 }
-template <class T, PackedFormat format, int P> int quantize_units(const QuantizePackedCuda& p, int64_t team, void* stream) {
+template <class T, PackedFormat format, int P, int G> int quantize_units(const QuantizePackedCuda& p, int64_t team, void* stream) {
   static const auto cells = [] {
     std::array<uint32_t, kPlacedCells> c{};
-    for (int i = 0; i < kPlacedCells; ++i) {
-      if constexpr (format == PackedFormat::nf4) c[size_t(i)] = placed_cell(i) + kSlack<T, format>;
-      else if constexpr (format != PackedFormat::int4) c[size_t(i)] = cell_of<format>(i);
-    }
+    if constexpr (format == PackedFormat::nf4)
+      for (int i = 0; i < kPlacedCells; ++i) c[size_t(i)] = placed_cell(i) + kSlack<T, format>;
     return c;
   }();
-  Quantize q{p, Teams::of(p.rows.units, p.blocks * team, 1), {}};
+  Quantize q{p, Teams::of(p.rows.units, p.blocks * team, G), {}};
+  while ((int64_t(1) << q.teams.log) < team) ++q.teams.log;  // a block's threads are of one team
   std::copy(cells.begin(), cells.end(), q.cell);
-  return device::launch(quantize_kernel<T, format, P>, q.teams.grid(1), kThreads, 0, stream, q);
+  return device::launch(quantize_kernel<T, format, P, G>, q.teams.grid(G), kThreads, 0, stream, q);
 }
 template <class T, PackedFormat format> int quantize_format(const QuantizePackedCuda& p, void* stream) {
   if constexpr (sizeof(T) < 8)
-    if (const int64_t units = p.size / kUnit; p.whole && (units & (units - 1)) == 0) {
-      constexpr int kParts = format == PackedFormat::nvfp4 ? 2 : 4;
-      if (units >= kParts && units <= 32 * kParts) return quantize_units<T, format, kParts>(p, units / kParts, stream);
-      if constexpr (format == PackedFormat::nf4 || format == PackedFormat::int4)
-        if (units < kParts) return quantize_units<T, format, 1>(p, units, stream);
+    if (const int64_t units = p.size / kUnit; p.whole && (units & (units - 1)) == 0 && p.blocks * units < INT32_MAX / 2) {
+      constexpr int kParts = format == PackedFormat::nvfp4 || sizeof(T) == 4 ? 2 : 4;
+      if (units >= kParts && units <= 32 * kParts) return quantize_units<T, format, kParts, 4 / kParts>(p, units / kParts, stream);
+      if constexpr (!kE2m1<format>) {
+        if (units < kParts) return quantize_units<T, format, 1, 1>(p, units, stream);
+        if constexpr (kParts < 4)
+          if (units <= 32 * 4) return quantize_units<T, format, 4, 1>(p, units / 4, stream);
+      }
     }
   return device::launch(quantize_blocks_kernel<T, format>, device::blocks_for(p.rows.units * p.blocks, kThreads), kThreads, 0, stream, p);
 }

@@ -44,6 +44,17 @@ int code_at(const QuantizePackedDescriptor& d, const Tensor& codes, int64_t i) {
   const int byte = int(codes.at(i / 2));
   return (d.format == PackedFormat::nf4) == (i % 2 == 0) ? byte >> 4 : byte & 15;
 }
+// The scale of a block whose largest magnitude is `most`, as its tensor holds it.
+double scale_for(PackedFormat f, double most, double global) {
+  if (f == PackedFormat::mxfp4) return most == 0 ? std::pow(2, -127) : std::pow(2, std::floor(std::log2(most)) - 2);
+  if (f != PackedFormat::nvfp4) return f == PackedFormat::nf4 ? float(most) : float(most / 7);
+  int best = 0;  // the nearest of the codes that are not negative, the even one of two
+  for (int k = 0; k < 127; ++k) {
+    const double now = std::fabs(e4m3(k) - most / 6 / global), before = std::fabs(e4m3(best) - most / 6 / global);
+    if (now < before || (now == before && k % 2 == 0)) best = k;
+  }
+  return e4m3(best);
+}
 TensorView as_scale(const QuantizePackedDescriptor& d, const Tensor& bytes) {
   TensorView v = bytes;
   v.dtype = d.scale_dtype();
@@ -72,18 +83,8 @@ TEST(QuantizePacked, CodesAndScales) {
             double most = 0;
             for (int64_t j = 0; j < d.block(); ++j)
               if (std::isfinite(x.at(b * d.block() + j))) most = std::max(most, std::fabs(x.at(b * d.block() + j)));
-            double want = f == PackedFormat::nf4 ? float(most) : float(most / 7);
-            if (f == PackedFormat::mxfp4) want = most == 0 ? std::pow(2, -127) : std::pow(2, std::floor(std::log2(most)) - 2);
-            if (f == PackedFormat::nvfp4) {  // the nearest of the codes that are not negative, the even one of two
-              int best = 0;
-              for (int k = 0; k < 127; ++k) {
-                const double now = std::fabs(e4m3(k) - most / 6 / g), before = std::fabs(e4m3(best) - most / 6 / g);
-                if (now < before || (now == before && k % 2 == 0)) best = k;
-              }
-              want = e4m3(best);
-            }
             const double s = scale_value(f, scale, b);
-            ASSERT_EQ(s, want) << describe(d) << " block " << b;
+            ASSERT_EQ(s, scale_for(f, most, g)) << describe(d) << " block " << b;
             for (int64_t j = 0; j < d.block(); ++j) {
               const double v = x.at(b * d.block() + j), q = s * g > 0 ? v / (s * g) : std::isnan(v) ? v : std::copysign(0.0, v);
               ASSERT_EQ(code_at(d, y, b * d.block() + j), nearest(f, q)) << describe(d) << " " << v << " over " << s;
@@ -135,27 +136,76 @@ TEST(QuantizePacked, TiesAndBlocks) {
   EXPECT_OK(run_plan<QuantizePacked>({DType::f32, {0, 64}}, {empty, none, scales}));
   EXPECT_OK(run_plan<DequantizePacked>({DType::f32, {3, 0}}, {no_codes, no_scales, nothing}));
 }
+// A plan's scales and codes of x.
+void expect_nearest(const QuantizePackedDescriptor& d, const Tensor& x, double global, Tensor& scale) {
+  const Tensor g(DType::f32, {}, {global});
+  Tensor y(DType::u8, d.codes_shape());
+  ASSERT_OK(run_plan<QuantizePacked>(d, {x, y, as_scale(d, scale), global != 1 ? g.view() : TensorView()}));
+  for (int64_t b = 0; b < scale.numel(); ++b) {
+    double most = 0;
+    for (int64_t j = b * d.block(); j < (b + 1) * d.block(); ++j)
+      if (std::isfinite(x.at(j))) most = std::max(most, std::fabs(x.at(j)));
+    ASSERT_EQ(scale_value(d.format, scale, b), scale_for(d.format, most, g.at(0))) << describe(d) << " of " << most;
+  }
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const double s = scale_value(d.format, scale, i / d.block()) * g.at(0), v = x.at(i), q = s > 0 ? v / s : std::isnan(v) ? v : std::copysign(0.0, v);
+    ASSERT_EQ(code_at(d, y, i), nearest(d.format, q)) << describe(d) << " " << v << " over " << s << ", " << i;
+  }
+}
 // Halves have few significands: each as the largest of a block (of f16 some), with all numbers below it.
 TEST(QuantizePacked, EveryQuotientOfHalves) {
   for (DType t : {DType::bf16, DType::f16})
-    for (PackedFormat f : {PackedFormat::nf4, PackedFormat::int4}) {
-      const int ones = t == DType::bf16 ? 128 : 1024, step = t == DType::bf16 ? 1 : 31, size = f == PackedFormat::nf4 ? 64 : 128;
-      Values v;
-      for (int most = ones; most < 2 * ones; most += step) {
-        for (int binade = 0; binade < 7; ++binade)
-          for (int k = ones; k < 2 * ones; ++k)
-            for (int sign : {1, -1}) {
-              if (v.size() % size_t(size) == 0) v.push_back(most);
-              if (binade > 0 || k <= most) v.push_back(sign * std::ldexp(k, -binade));
-            }
-        while (v.size() % size_t(size)) v.push_back(0);
+    for (PackedFormat f : kFormats)
+      for (double global : {1.0, 1.125, 0.37}) {
+        if (global != 1 && f != PackedFormat::nvfp4) continue;
+        QuantizePackedDescriptor d{t, {1}, f};
+        const int ones = t == DType::bf16 ? 128 : 1024, step = t == DType::bf16 ? 1 : 31;
+        const size_t size = size_t(d.block());
+        Values v;
+        for (int most = ones; most < 2 * ones; most += step) {
+          for (int binade = 0; binade < 7; ++binade)
+            for (int k = ones; k < 2 * ones; ++k)
+              for (int sign : {1, -1}) {
+                if (v.size() % size == 0) v.push_back(most);
+                if (binade > 0 || k <= most) v.push_back(sign * std::ldexp(k, -binade));
+              }
+          while (v.size() % size) v.push_back(0);
+        }
+        d.shape = {int64_t(v.size())};
+        Tensor scale = scale_tensor(d);
+        expect_nearest(d, Tensor(t, d.shape, v), global, scale);
       }
-      const QuantizePackedDescriptor d{t, {int64_t(v.size())}, f};
-      const Tensor x(t, d.shape, v);
-      Tensor y(DType::u8, d.codes_shape()), scale(DType::f32, d.scale_shape());
-      ASSERT_OK(run_plan<QuantizePacked>(d, {x, y, scale}));
-      for (int64_t i = 0; i < x.numel(); ++i) ASSERT_EQ(code_at(d, y, i), nearest(f, x.at(i) / scale.at(i / size))) << describe(d) << " " << x.at(i) << " over " << scale.at(i / size);
-    }
+}
+// Numbers of e2m1 at the cuts and beside them, zeros of both signs, blocks that are not finite, and scales of 0 and beyond what e4m3 holds.
+TEST(QuantizePacked, CutsOfE2m1) {
+  for (DType t : {DType::f16, DType::bf16, DType::f32})
+    for (PackedFormat f : {PackedFormat::mxfp4, PackedFormat::nvfp4})
+      for (double global : {1.0, 0.75, 0.37, 1e-4})
+        for (int64_t blocks : {1, 3, 37, 515}) {
+          if (global != 1 && f == PackedFormat::mxfp4) continue;
+          QuantizePackedDescriptor d{t, {3, 1}, f};
+          const int64_t size = d.block();
+          d.shape.dim[1] = blocks * size;
+          Tensor x = Tensor::uniform(t, d.shape, 5, 0.01, 3), scale = scale_tensor(d);
+          expect_nearest(d, x, global, scale);
+          const double cuts[] = {0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5}, ulp = t == DType::f32 ? 0x1p-24 : t == DType::f16 ? 0x1p-11 : 0x1p-8;
+          for (int64_t b = 0; b < scale.numel(); ++b) {
+            const double s = scale_value(f, scale, b) * double(float(global));
+            double most = 0;
+            for (int64_t j = 0; j < size; ++j) most = std::max(most, x.at(b * size + j));
+            x.set(b * size, most);
+            for (int64_t j = 1; j < size; ++j) x.set(b * size + j, (j % 2 ? -1 : 1) * cuts[(b + j) % 7] * s * (1 + double((b + j) % 5 - 2) * ulp));
+            if (b % 9 == 5) x.set(b * size + 3, -0.0), x.set(b * size + 4, 0.0);
+            if (b % 11 == 7) x.set(b * size + 5, NAN), x.set(b * size + 6, -INFINITY);
+            if (b % 13 == 9)
+              for (int64_t j = 0; j < size; ++j) x.set(b * size + j, j % 3 ? 0.0 : -0.0);
+            if (b % 13 == 10)
+              for (int64_t j = 0; j < size; ++j) x.set(b * size + j, x.at(b * size + j) * (t == DType::f16 ? 0x1p-12 : 0x1p-30));
+            if (b % 13 == 11)
+              for (int64_t j = 0; j < size; ++j) x.set(b * size + j, x.at(b * size + j) * (t == DType::f16 ? 0x1p13 : 0x1p100));
+          }
+          expect_nearest(d, x, global, scale);
+        }
 }
 // Blocks of any power of two, of numbers of any size, zeros alone, and near the cuts.
 TEST(QuantizePacked, BlocksOfEverySize) {
