@@ -112,13 +112,14 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   t.leave();
 }
 
-template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
+// kApart: a block may have several teams of more than 32 threads.
+template <class T, class W, int C, bool kWhole, bool kApart> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
   constexpr int N = kChunk<T>;
   constexpr bool kKept = C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
-  const TeamOf<true, true> t(p.team);
+  const TeamOf<kApart, kApart> t(p.team);
   const int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
   V dw[C][N];
@@ -145,13 +146,24 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   if (first < rows) fetch(first);
   for (; first < rows; first += step, other = !other) {
     const bool live = first + t.slot < rows;
-    const T* const x = ahead.rows[1];
+    constexpr bool kSought = kWhole && kKept;  // where registers are few, x is worked out when it is wanted
+    const T* x = nullptr;
+    if constexpr (!kSought) x = ahead.rows[1];
     V scale = V::of(next_rstd);
     Held<T, C> held[2];
-    ahead.take(held, n, t);
+    ahead.arrive(t);
+#pragma unroll
+    for (int k = 0; k < 2; ++k) each_chunk<T, C>(n, t, [&](int c, int i) { held[k].chunk[c] = ahead.taken(k, c, i, n, t); });
     if (first + step < rows) fetch(first + step);
     const auto x_at = [&](int c, int j) { return held[1].chunk[c][j]; };
-    if (!p.rstd) scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[0], shared[1], [&](int c, int) { return held[1].chunk[c]; }, [&](auto f) { over_row(x, n, t, f); });
+    if (!p.rstd) scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[0], shared[1], [&](int c, int) { return held[1].chunk[c]; }, [&](auto f) {
+      if constexpr (kSought) {
+        int64_t at[5];
+        p.rows.offsets(live ? first + t.slot : first, at);
+        x = static_cast<const T*>(p.x) + at[1];
+      }
+      over_row(x, n, t, f);
+    });
     float dot[1] = {0};
     each_chunk<T, C>(n, t, [&](int c, int i) {
       const auto w = weight_at(c, i);
@@ -202,7 +214,9 @@ template <class T, class W> int backward(const RmsNormBackwardCuda& given, void*
   bool whole = true;
   const void* const data[] = {p.dy, p.x, p.dresidual_out, nullptr, p.dx};
   for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-  return launch(whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>, shape, p.rows.units, staging(2, C, shape, whole), stream, p);
+  const bool apart = shape.team > 32 && shape.slots() > 1;
+  const auto kernel = !whole ? backward_kernel<T, W, C, false, true> : apart ? backward_kernel<T, W, C, true, true> : backward_kernel<T, W, C, true, false>;
+  return launch(kernel, shape, p.rows.units, staging(2, C, shape, whole), stream, p);
 }
 using Forward = int (*)(const RmsNormCuda&, void*);
 using Backward = int (*)(const RmsNormBackwardCuda&, void*);
