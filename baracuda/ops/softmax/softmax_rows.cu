@@ -11,9 +11,11 @@ using namespace row_team;
 using namespace softmax_short;
 
 constexpr int kChunks = 4;  // of a thread; of rows in f32 that kMostTeam threads do not hold so, twice as many
-template <class T, int C, bool kWhole> constexpr int kForwardThreads = kWhole ? (C > 4 || kIsHalf<T> ? kMostTeam : 1024) : C > 4 ? 640 : 576;  // of a multiprocessor, whose registers they share
+// Of a multiprocessor, whose registers they share; kLarge: teams of more than 32, with fewer registers each where rows are not whole.
+template <class T, int C, bool kWhole, bool kLarge> constexpr int kForwardThreads =
+    kWhole ? (C > 4 || kIsHalf<T> ? kMostTeam : 1024) : C > 4 ? 640 : !kLarge ? 576 : kIsHalf<T> ? 864 : 768;
 
-template <class T, int C, bool kWhole> __global__ void __launch_bounds__(kForwardThreads<T, C, kWhole>, 1) forward_kernel(const __grid_constant__ SoftmaxCuda p) {
+template <class T, int C, bool kWhole, bool kLarge> __global__ void __launch_bounds__(kForwardThreads<T, C, kWhole, kLarge>, 1) forward_kernel(const __grid_constant__ SoftmaxCuda p) {
   constexpr int N = kChunk<T>;
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[kEdges<T, C, kWhole>];
@@ -134,9 +136,13 @@ template <class T, bool kBackward> int rows(const SoftmaxCuda& given, void* stre
     p.team = shape.team;
     constexpr int kTensors = kBackward ? 2 : 1;
     const bool whole = ahead_bytes(kTensors, C, shape.block) <= kMostAhead && whole_chunks<T>(p.lines, 0, p.in, p.n) && whole_chunks<T>(p.lines, 1, p.second, p.n) && whole_chunks<T>(p.lines, 3, p.out, p.n);
-    const auto kernel = kBackward ? (whole ? backward_kernel<T, C, true> : backward_kernel<T, C, false>) : whole ? forward_kernel<T, C, true> : forward_kernel<T, C, false>;
+    constexpr bool kSplit = C <= 4;  // longer rows have large teams
+    const bool large = kSplit && !whole && shape.team > 32;
+    const auto kernel = kBackward ? (whole ? backward_kernel<T, C, true> : backward_kernel<T, C, false>)
+                        : whole   ? forward_kernel<T, C, true, false> : large ? forward_kernel<T, C, false, kSplit> : forward_kernel<T, C, false, false>;
     const int threads = kBackward ? (whole ? kBackwardThreads<T, C, true> : kBackwardThreads<T, C, false>)
-                        : whole   ? (shape.block < 256 ? kMostTeam : kForwardThreads<T, C, true>) : kForwardThreads<T, C, false>;
+                        : whole   ? (shape.block < 256 ? kMostTeam : kForwardThreads<T, C, true, false>)
+                                  : (large ? kForwardThreads<T, C, false, kSplit> : kForwardThreads<T, C, false, false>);
     size_t bytes = staging(kTensors, C, shape, whole);
     if (kBackward && !whole) {
       const Turns turns = turns_of(kTensors, C, shape, threads);
