@@ -25,13 +25,23 @@ template <class To, class C> BARACUDA_HD Place place_of(C a) {
     constexpr int bias = wide ? 1023 : 127;
     constexpr U normal = U(bias + 1 - f.bias) << places, scale = U(bias - 1 + f.bias + f.fraction) << places;
     const U t = u - normal + (U(1) << places);
-    if (u < normal) {
-      const C units = a * __builtin_bit_cast(C, scale);  // of the least value above 0; exact
+    const auto small = [](C v) -> Place {
+      const C units = v * __builtin_bit_cast(C, scale);  // of the least value above 0; exact
       const int32_t whole = int32_t(units);
       return {uint32_t(whole), uint32_t((units - C(whole)) * C(0x1p32))};
-    }
-    if constexpr (wide) return {uint32_t(t >> shift), uint32_t(t >> (shift - 32))};
-    else return {t >> shift, t << (32 - shift)};
+    };
+#if defined(__CUDA_ARCH__)
+    if (u < normal) return small(a);
+#endif
+    Place p;
+    if constexpr (wide) p = {uint32_t(t >> shift), uint32_t(t >> (shift - 32))};
+    else p = {t >> shift, t << (32 - shift)};
+#if !defined(__CUDA_ARCH__)  // a choice by masks, which vectors can take
+    const U chosen = U(0) - U(u < normal);
+    const Place below = small(__builtin_bit_cast(C, u & chosen));
+    p = {p.code ^ ((p.code ^ below.code) & uint32_t(chosen)), p.part ^ ((p.part ^ below.part) & uint32_t(chosen))};
+#endif
+    return p;
   }
 }
 template <class To, class From> BARACUDA_HD To rounded(From x, uint32_t word, bool saturate) {
