@@ -97,12 +97,13 @@ template <class T, bool = kIsHalf<T>> struct RowPowers {
   __device__ __forceinline__ float operator()(float x) const { return term(x - base); }
   __device__ __forceinline__ double left() const { return 1; }
 };
-// Of halves as 2^(x a - c) and a factor that is `left`, so that one sum of products does: base log2 e is rounded to c. A larger base is one of numbers so far apart
-// that only those that are it have an exp.
+// Of halves as 2^(x a - c) and a factor that is `left`, so that one sum of products does: base log2 e is rounded to c. Bases of 2^14 and more, which are 64 and more
+// apart from any other, take log2 e in so few digits that c is exact, and 1 where c would leave the range.
 template <class T> struct RowPowers<T, true> {
   float a, c, base;
-  __device__ __forceinline__ explicit RowPowers(float base) : a(far(base) ? 1.f : kLog2EOfRow), c(far(base) ? base : base * kLog2EOfRow), base(base) {}
+  __device__ __forceinline__ explicit RowPowers(float base) : a(step(base)), c(base * a), base(base) {}
   static __device__ __forceinline__ bool far(float base) { return !kIsF16<T> && fabsf(base) >= 0x1p14f; }
+  static __device__ __forceinline__ float step(float base) { return !far(base) ? kLog2EOfRow : fabsf(base) < 0x1p126f ? 0x1.7154p0f : 1.f; }
   __device__ __forceinline__ float operator()(float x) const { return power_of_two_flushed(__builtin_fmaf(x, a, -c)); }
   __device__ __forceinline__ double left() const { return less(double(__builtin_fmaf(base, a, -c))); }
   // 2^-bits of little, within 2^-30.
@@ -123,10 +124,10 @@ template <class T, class U> struct RowGradients<T, U, true> {
   using Powers = RowPowers<T>;
   float a, up, factor, uniform;
   RowGradients() = default;
-  __device__ __forceinline__ RowGradients(double per_exp, double minus, float base) : a(1), up(-base), factor(float(per_exp)), uniform(float(-minus)) {
+  __device__ __forceinline__ RowGradients(double per_exp, double minus, float base) : a(Powers::step(base)), up(-base * a), factor(float(per_exp)), uniform(float(-minus)) {
     if (Powers::far(base)) return;
     constexpr float kBits = float(kUp<Pack<float, 1>>);
-    a = kLog2EOfRow, up = __builtin_fmaf(base, -a, kBits);
+    up = __builtin_fmaf(base, -a, kBits);
     factor = float(per_exp * kDown<Pack<float, 1>> * Powers::less(__builtin_fma(double(base), double(a), double(up) - double(kBits))));
   }
   __device__ __forceinline__ float operator()(float x) const { return __builtin_fmaf(factor, power_of_two_flushed(__builtin_fmaf(x, a, up)), uniform); }
