@@ -26,6 +26,7 @@ constexpr std::array<std::string_view, 2> enum_names(RopePairing) { return {"hal
 enum class RopeScaling : uint8_t { none, llama3, linear };
 constexpr std::array<std::string_view, 3> enum_names(RopeScaling) { return {"none", "llama3", "linear"}; }
 
+inline constexpr int64_t kMostRotaryDim = 65536;  // a plan keeps sines for each pair
 struct RopeDescriptor {
   DType dtype = DType::f32;
   Shape shape;
@@ -39,7 +40,7 @@ struct RopeDescriptor {
     using D = RopeDescriptor;
     return std::tuple(field("dtype", &D::dtype, "of x and y"), field("shape", &D::shape, "[B, H, S, D]"),
                       field("pairing", &D::pairing, "which elements turn together"),
-                      field("rotary_dim", &D::rotary_dim, "even, at most D (the default)"), field("theta", &D::theta, "base of the frequencies, positive"),
+                      field("rotary_dim", &D::rotary_dim, "even, at most D (the default) and 65536"), field("theta", &D::theta, "base of the frequencies, positive"),
                       field("scaling", &D::scaling, "of the frequencies, for longer contexts"), field("factor", &D::factor, "llama3: of the slow ones; linear: of all"),
                       field("low_freq_factor", &D::low_freq_factor, "llama3"), field("high_freq_factor", &D::high_freq_factor, "llama3, above low_freq_factor"),
                       field("original_context", &D::original_context, "llama3"));

@@ -256,6 +256,7 @@ TEST(Rope, Refuses) {
   refused({.shape = {2, 2, 3, 7}}, Code::invalid_problem, {"rotary_dim 7", "even"});
   refused({.shape = shape, .rotary_dim = 10}, Code::invalid_problem, {"rotary_dim 10", "at most the head dimension 8"});
   refused({.shape = shape, .rotary_dim = -2}, Code::invalid_problem, {"rotary_dim -2"});
+  refused({.shape = {1, 1, 0, int64_t(1) << 40}}, Code::invalid_problem, {"rotary_dim 1099511627776", "65536"});  // whose sines would fill the memory
   refused({.shape = shape, .theta = 0}, Code::invalid_problem, {"theta 0"});
   refused({.shape = shape, .theta = INFINITY}, Code::invalid_problem, {"theta"});
   refused({.shape = shape, .pairing = RopePairing(5)}, Code::invalid_problem, {"pairing 5"});

@@ -18,6 +18,7 @@ Status validate_common(std::string_view op, const RopeDescriptor& d) {
   const int64_t rotary = rotary_dim(d);
   if (rotary < 0 || rotary > d.shape[3] || rotary % 2)
     return invalid(op, text("rotary_dim ", rotary, " must be even and at most the head dimension ", d.shape[3]));
+  if (rotary > kMostRotaryDim) return invalid(op, text("rotary_dim ", rotary, " is more than ", kMostRotaryDim));
   if (!std::isfinite(d.theta) || d.theta <= 0) return invalid(op, text("theta ", d.theta, " must be finite and positive"));
   if (d.scaling == RopeScaling::none) return {};
   if (!std::isfinite(d.factor) || d.factor <= 0) return invalid(op, text("factor ", d.factor, " must be finite and positive"));
