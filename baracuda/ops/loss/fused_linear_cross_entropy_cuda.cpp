@@ -89,10 +89,11 @@ class Run {
                            w_.dw ? view(w_.dw, t_.acc, v, h, h) : a_.dw));
     return d_.grad_x ? gradient_of_x(p, dlogits, done) : Status();
   }
-  // Chunks of the rows that count, the last one first.
+  // Chunks of the rows that count, the last one first: rows of dx hold the gathered rows of x of their own chunk, and what dx gets lies where later
+  // tokens are, so that no chunk finds results of another one in its place.
   bool engine_reads() const {
     const auto reads = [](const TensorView& v) { return uintptr_t(v.data) % 16 == 0 && v.strides[0] * int64_t(byte_size(v.dtype)) % 16 == 0; };
-    return reads(a_.w) && (s_.fused && d_.grad_x ? reads(a_.dx) : d_.hidden * int64_t(byte_size(d_.dtype)) % 16 == 0);
+    return reads(a_.w) && (d_.grad_x ? reads(a_.dx) : d_.hidden * int64_t(byte_size(d_.dtype)) % 16 == 0);
   }
   LossKept all() const { return {w_.kept, w_.count}; }
   Status keep() const {
@@ -110,10 +111,10 @@ class Run {
     BARACUDA_TRY(keep());
     for (int64_t done = (d_.tokens - 1) / s_.most_rows * s_.most_rows; done >= 0; done -= s_.most_rows) {
       const int64_t rows = std::min(s_.most_rows, d_.tokens - done), h = d_.hidden, v = d_.classes;
-      const TensorView x = view(w_.x, d_.dtype, rows, h, h), logits = view(w_.logits, s_.logits, rows, v, s_.pitch);
+      const TensorView x = d_.grad_x ? rows_of(a_.dx, done, rows) : view(w_.x, d_.dtype, rows, h, h), logits = view(w_.logits, s_.logits, rows, v, s_.pitch);
       BARACUDA_TRY(gather(x, done));
-      const GemmSm90Side x_terms{x.data, h, true}, w_terms{a_.w.data, a_.w.strides[0], true}, slope{logits.data, s_.pitch, false}, slope_across{logits.data, s_.pitch, true};
-      const GemmSm90 of_logits{rows, v, h, {x.data, h, false}, {a_.w.data, a_.w.strides[0], false}, logits.data, s_.pitch, false, false, GemmSm90::kRows, w_.count, done, nullptr};
+      const GemmSm90Side x_terms{x.data, x.strides[0], true}, w_terms{a_.w.data, a_.w.strides[0], true}, slope{logits.data, s_.pitch, false}, slope_across{logits.data, s_.pitch, true};
+      const GemmSm90 of_logits{rows, v, h, {x.data, x.strides[0], false}, {a_.w.data, a_.w.strides[0], false}, logits.data, s_.pitch, false, false, GemmSm90::kRows, w_.count, done, nullptr};
       LossCudaRows r = rows_from(s_.pitch, logits, done, 0);
       r.loss = w_.loss, r.z_part = w_.z_part, r.total = w_.total, r.kept = all();
       r.capped = d_.bias || d_.softcap > 0, r.bias = nullptr;

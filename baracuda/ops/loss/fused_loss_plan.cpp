@@ -226,7 +226,7 @@ Scratch carve(const D& d, const State& s, DeviceKind device, Carver& c) {
   w.bias = take("bias", d.bias && d.weight() != t.acc, 1, d.classes + d.classes % 2, t.acc);  // kernels read pairs
   w.logits = c.take_bytes("logits", logits_count(d, s), byte_size(s.logits));
   w.lse = take("lse", s.slice, 1, d.tokens, t.acc);
-  w.x = take("rows of x", cpu ? uses_x(d) : s.fused ? !d.grad_x : s.kept || (!d.grad_x && d.grad_w && t.dlogits == d.dtype && !s.slice), s.fused ? d.tokens : s.most_rows, d.hidden, d.dtype);
+  w.x = take("rows of x", cpu ? uses_x(d) : !d.grad_x && (s.kept || (d.grad_w && t.dlogits == d.dtype && !s.slice)), s.fused ? d.tokens : s.most_rows, d.hidden, d.dtype);
   w.wide_x = take("widened rows of x", uses_wide_x(d), s.most_rows, d.hidden, t.acc);
   w.dx = s.fused ? take("sums of dx", d.grad_x, d.tokens, d.hidden, t.acc) : take("rows of dx", d.grad_x && (cpu || dx_out(d) != d.dtype), s.most_rows, d.hidden, dx_out(d));
   w.dw = take("sums of dw", d.grad_w && !dw_is_sum(d) && !s.dw_at_once && !s.slice, d.classes, d.hidden, t.acc);
