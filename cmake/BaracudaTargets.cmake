@@ -3,7 +3,7 @@
 #   baracuda_sources(FILE...)          baseline units of the library
 #   baracuda_isa_sources(FILE...)      units compiled once per instruction set, each into its own namespace
 #   baracuda_test(NAME FILE... [LIBRARIES ...])     a GoogleTest program, registered with CTest
-#   baracuda_bench(NAME FILE... [LIBRARIES ...])    a Google Benchmark program
+#   baracuda_bench(NAME FILE... [LIBRARIES ...] [NEEDS family...])    a Google Benchmark program, left out without these families
 include_guard()
 
 set(CMAKE_CXX_STANDARD 20)
@@ -150,7 +150,13 @@ function(baracuda_bench name)
   if(NOT BARACUDA_BENCHMARKS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES;NEEDS")
+  foreach(family IN LISTS arg_NEEDS)
+    if(NOT family IN_LIST BARACUDA_BUILT_FAMILIES)
+      message(STATUS "${name} is left out: it needs ${family}")
+      return()
+    endif()
+  endforeach()
   find_package(benchmark REQUIRED)
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE baracuda_static baracuda_testing baracuda_flags benchmark::benchmark_main ${arg_LIBRARIES})
