@@ -1,6 +1,7 @@
 // y = x in another dtype. sizeof(From) + sizeof(To) bytes per element; the floor is memory bandwidth. Pairs of floats go
 // through packs, the others through a loop over elements that the compiler vectorises. 8-bit floats and saturating casts
 // take what is not f32 through a block of f32 in L1, rounded to odd on the way in, so that the last rounding is the only one.
+#include "baracuda/host/fetch_ahead.hpp"
 #include "baracuda/math/twice.hpp"
 #include "baracuda/ops/copy/cast_codes_math.hpp"
 #include "baracuda/ops/copy/cast_cpu.hpp"
@@ -25,8 +26,43 @@ template <class To, int N> BARACUDA_HD void round_doubles(const double* x, To* y
   if (!any(odd_case(a) | odd_case(b))) store<To, N>(y, narrow(rounded(a), rounded(b)));
   else for (int i = 0; i < N; ++i) y[i] = cast_element<To>(x[i]);
 }
+// 8-bit floats to halves, which hold all of them, and by way of bf16 to f32: looked up.
+template <class To> using HalfOf = std::conditional_t<kIsF16<To>, f16, bf16>;
+template <class From, class To> inline constexpr bool kLookedUp = kIsFloat8<From> && (kIsHalf<To> || std::is_same_v<To, float>);
+template <class From, class Half> struct alignas(64) ValuesOf {
+  Half of[256];
+  constexpr ValuesOf() : of() { for (int c = 0; c < 256; ++c) of[c] = from_float<Half>(to_float(From{uint8_t(c)})); }
+};
+template <class From, class Half> inline constexpr ValuesOf<From, Half> kValues;
+// kPast: y starts at a line.
+template <bool kPast, class From, class To> void look_all_up(const From* x, To* y, int64_t n) {
+  constexpr const auto& values = kValues<From, HalfOf<To>>;
+  int64_t i = 0;
+#if BARACUDA_VECTOR_BYTES == 64
+  __m512i table[4];  // of the codes without sign
+  for (int k = 0; k < 4; ++k) table[k] = _mm512_load_si512(values.of + 32 * k);
+  const auto put = [](To* to, __m512i v) __attribute__((always_inline)) { kPast ? _mm512_stream_si512((__m512i*)to, v) : _mm512_storeu_si512(to, v); };
+  for (; i + 32 <= n; i += 32) {
+    if constexpr (kPast) fetch_ahead<32>(x + i);
+    const __m512i code = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i*)(x + i)));
+    const __m512i low = _mm512_permutex2var_epi16(table[0], code, table[1]), high = _mm512_permutex2var_epi16(table[2], code, table[3]);
+    __m512i r = _mm512_mask_mov_epi16(low, _mm512_test_epi16_mask(code, _mm512_set1_epi16(0x40)), high);
+    r = _mm512_ternarylogic_epi32(_mm512_slli_epi16(code, 8), _mm512_set1_epi16(-0x8000), r, 0xea);  // with the sign
+    if constexpr (!kFloat8<From>.signed_zero) r = _mm512_mask_mov_epi16(r, _mm512_cmpeq_epi16_mask(code, _mm512_set1_epi16(0x80)), _mm512_set1_epi16(int16_t(values.of[0x80].bits)));
+    if constexpr (kIsHalf<To>) put(y + i, r);
+    else {
+      put(y + i, _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(r)), 16));
+      put(y + i + 16, _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(r, 1)), 16));
+    }
+  }
+#endif
+  for (; i < n; ++i)
+    if constexpr (kIsHalf<To>) y[i] = values.of[x[i].bits];
+    else y[i] = to_float(values.of[x[i].bits]);
+}
 template <class From, class To> __attribute__((noinline)) void convert_all(const From* x, To* y, int64_t n) {
   int64_t i = 0;
+  if constexpr (kLookedUp<From, To>) return look_all_up<false>(x, y, n);
   if constexpr (kPacked<From> && kPacked<To>) {
     constexpr int N = kLanes<float>;
     for (; i + N <= n; i += N) store<To, N>(y + i, load<N>(x + i));
@@ -55,7 +91,7 @@ template <class To> __attribute__((noinline)) void saturate(float* x, int64_t n)
 template <class From, class To, bool kSaturate> void cast(const double*, const void* const* in, void* const* out, int64_t n) {
   const From* x = static_cast<const From*>(in[0]);
   To* y = static_cast<To*>(out[0]);
-  if constexpr (!kSaturate && (!kIsFloat8<From> || std::is_same_v<To, float>) && (!kIsFloat8<To> || std::is_same_v<From, float>)) convert_all(x, y, n);
+  if constexpr (!kSaturate && (!kIsFloat8<From> || kLookedUp<From, To>) && (!kIsFloat8<To> || std::is_same_v<From, float>)) convert_all(x, y, n);
   else for (int64_t i = 0, m; i < n; i += m) {
     alignas(64) float stage[kStage];
     m = n - i < kStage ? n - i : kStage;
@@ -63,6 +99,9 @@ template <class From, class To, bool kSaturate> void cast(const double*, const v
     if constexpr (kSaturate) saturate<To>(stage, m);
     convert_all(stage, y + i, m);
   }
+}
+template <class From, class To> void cast_past(const double*, const void* const* in, void* const* out, int64_t n) {
+  look_all_up<true>(static_cast<const From*>(in[0]), static_cast<To*>(out[0]), n);
 }
 // --- codes
 template <class From> void to_e8m0(const double* how, const void* const* in, void* const* out, int64_t n) {
@@ -153,6 +192,9 @@ template <class... From> constexpr CastKernels table(TypeList<From...> all) {
   CastKernels t{};
   t.scale = scale;
   codes(t, Floating{});
+  [&]<class... Short>(TypeList<Short...>) {
+    ((t.past[kDTypeOf<Short>] = by_dtype<MapRun>(TypeList<f16, bf16, float>{}, []<class T>() { return &cast_past<Short, T>; })), ...);
+  }(Float8{});
   ((t.from[kDTypeOf<From>] = row<From, false>(all), t.saturated[kDTypeOf<From>] = row<From, true>(Saturable{})), ...);
   return t;
 }

@@ -1,15 +1,30 @@
 #include "baracuda/ops/copy/copy.hpp"
 #include <algorithm>
 #include <atomic>
+#include "baracuda/host/past.hpp"
 #include "baracuda/ops/copy/copy_elements.hpp"
 #include "baracuda/ops/elementwise/map.hpp"
 
 namespace baracuda {
 namespace {
 
+constexpr int64_t kPastPiece = 256 << 10;  // bytes: a piece waits for its last lines to leave, and its streams begin anew
 Status run_cast(const Launch<Cast>& l) {
   const MapOperand x = MapOperand::of(l.args.x), y = MapOperand::of(l.args.y);
   const CastKernels& kernels = BARACUDA_ISA_PICK(cast_kernels);
+  if (const MapRun past = l.desc.saturate ? nullptr : kernels.past[l.desc.dtype][l.desc.to]) {
+    MapWalk walk;
+    walk.init(l.desc.shape, {&x, 1}, {&y, 1});
+    if (walk.dense[0] && walk.past(1, 1)) {
+      parallel_for(walk.size(), kPastPiece / y.bytes, l.threads, [&](int64_t begin, int64_t end, int) {
+        const void* from = walk.data[0] + begin;
+        void* to = walk.data[1] + begin * y.bytes;
+        past(nullptr, &from, &to, end - begin);
+        past_fence();
+      });
+      return {};
+    }
+  }
   run_map(l.desc.shape, {&x, 1}, {&y, 1}, (l.desc.saturate ? kernels.saturated : kernels.from)[l.desc.dtype][l.desc.to], nullptr, l.threads);
   return {};
 }

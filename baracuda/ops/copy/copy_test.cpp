@@ -370,6 +370,25 @@ TEST(Copy, LargerThanTheCaches) {
   }
 }
 
+TEST(Copy, Float8LargerThanTheCaches) {
+  const Shape s{kPastCaches / 2 + 1013};
+  for (DType t : {DType::f8_e4m3fn, DType::f8_e5m2, DType::f8_e4m3fnuz, DType::f8_e5m2fnuz}) {
+    Large x(DType::u8, s);
+    for (int64_t i = 0; i < s[0]; ++i) x.view().as<uint8_t>()[i] = uint8_t(i * 37 + (i >> 8));  // every code in every lane
+    TensorView codes = x;
+    codes.dtype = t;
+    for (DType to : {DType::f16, DType::bf16, DType::f32}) {
+      if (t != DType::f8_e4m3fn && to != DType::bf16) continue;
+      Large past(to, s), off(to, s, 1);
+      ASSERT_TRUE(past_caches(past, x.view().data));
+      std::memset(past.view().data, 0xff, size_t(s[0]) * byte_size(to));
+      ASSERT_OK(run_plan<Cast>({t, to, s}, {codes, past}));
+      ASSERT_OK(run_plan<Cast>({t, to, s}, {codes, off}));
+      EXPECT_TRUE(past.same_bits(off)) << name(t) << " to " << name(to);
+    }
+  }
+}
+
 TEST(Copy, EmptyWhereAnOuterAxisIsDense) {  // tiles of no rows divide by nothing
   float memory[4] = {};
   const TensorView x{memory, DType::f32, {}, {0, 3}, {1, 2}}, y = TensorView::dense(memory + 2, {0, 3});
