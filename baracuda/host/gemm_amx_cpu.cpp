@@ -7,39 +7,13 @@
 //
 // The instruction adds the even and the odd k of a step in chains of their own, then both to the sum: zeros behind the last
 // k change nothing, so a step that is not whole is filled up with them.
+#include "baracuda/host/amx_tiles.hpp"
 #include "baracuda/host/gemm_amx.hpp"
 #include "baracuda/host/gemm_lanes.hpp"
 #include "baracuda/host/word_pairs.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace {
-
-constexpr int kSide = 16, kBlock = 2 * kSide;  // rows and columns of a tile of sums; of a block of four
-constexpr int kStep = 16;                      // groups of k that an instruction takes
-constexpr int64_t kLine = 64;
-
-// The tiles' extents, as the processor reads them, and the time in which they hold.
-struct alignas(64) Extents {
-  uint8_t palette = 1, start = 0, unused[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-  void set(int tile, int tile_rows, int bytes) { rows[tile] = uint8_t(tile_rows), row_bytes[tile] = uint16_t(bytes); }
-};
-class Session {
- public:
-  explicit Session(const Extents& e) { asm volatile("ldtilecfg %0" ::"m"(e)); }
-  ~Session() { asm volatile("tilerelease"); }
-  Session(const Session&) = delete;
-};
-// The compiler's own functions for these do not say that they read memory.
-template <int T> BARACUDA_HD void tile_load(const void* p, int64_t row_bytes) {
-  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(row_bytes), "i"(T) : "memory");
-}
-template <int T> BARACUDA_HD void tile_store(void* p, int64_t row_bytes) {
-  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(row_bytes), "i"(T) : "memory");
-}
-template <int T> BARACUDA_HD void tile_zero() { asm volatile("tilezero %%tmm%c0" ::"i"(T)); }
-template <int C, int A, int B> BARACUDA_HD void tile_multiply() { asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
 
 constexpr BARACUDA_HD int64_t whole(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 BARACUDA_HD V<int32_t> load_first(const void* p, int64_t lanes) {  // any count: none, some, all
@@ -55,9 +29,9 @@ class Product {
  public:
   explicit Product(const TileParams& params) : p(params) {}
   void run() {
-    Extents e;
+    TileExtents e;
     for (int t = 0; t < 8; ++t) e.set(t, kSide, kLine);
-    const Session session(e);
+    const TileSession session(e);
     // A panel of B stays in the first cache while rows of A pass; those that are made right are so for all columns at once.
     const int64_t end = dense_rows ? p.m / kBlock * kBlock : 0;
     for (int64_t j = 0; j < p.n; j += kBlock)
@@ -73,20 +47,6 @@ class Product {
     const bool tall = p.m - i > kSide, wide = p.n - j > kSide;
     tall ? wide ? block<2, 2>(i, j) : block<2, 1>(i, j) : wide ? block<1, 2>(i, j) : block<1, 1>(i, j);
   }
-  template <int M, int N> BARACUDA_HD static void step(const bf16* a, int64_t a_bytes, const bf16* b, int64_t b_bytes) {
-    tile_load<6>(b, b_bytes);
-    tile_load<4>(a, a_bytes);
-    tile_multiply<0, 4, 6>();
-    if constexpr (N > 1) tile_load<7>(b + 2 * kSide, b_bytes), tile_multiply<1, 4, 7>();
-    if constexpr (M > 1) tile_load<5>(reinterpret_cast<const char*>(a) + kSide * a_bytes, a_bytes), tile_multiply<2, 5, 6>();
-    if constexpr (M > 1 && N > 1) tile_multiply<3, 5, 7>();
-  }
-  template <int M, int N, class F> BARACUDA_HD static void each_sum(F f) {
-    f.template operator()<0>(0, 0);
-    if constexpr (N > 1) f.template operator()<1>(0, kSide);
-    if constexpr (M > 1) f.template operator()<2>(kSide, 0);
-    if constexpr (M > 1 && N > 1) f.template operator()<3>(kSide, kSide);
-  }
   template <int M, int N> void block(int64_t i, int64_t j) {
     const int64_t rows = least(kBlock, p.m - i), columns = least(kBlock, p.n - j);
     const bool fits = rows == M * kSide && columns == N * kSide;
@@ -97,24 +57,24 @@ class Product {
       if (!fits)
         for (int64_t r = 0; r < rows; ++r)
           for (int64_t l = 0; l < kBlock; l += kSide) store<int32_t>(c + r * kBlock + l, load_first(at + r * p.c_row + l, columns - l));
-      each_sum<M, N>([&]<int T>(int r, int l) { tile_load<T>(sums + r * sums_row + l, sums_row * 4); });
-    } else each_sum<M, N>([&]<int T>(int, int) { tile_zero<T>(); });
+      each_tile_of_sums<M, N>([&]<int T>(int r, int l) { tile_load<T>(sums + r * sums_row + l, sums_row * 4); });
+    } else each_tile_of_sums<M, N>([&]<int T>(int, int) { tile_zero<T>(); });
     const bf16* const a0 = static_cast<const bf16*>(p.a.p) + i / kBlock * p.a.panel;
     const bf16* const b0 = static_cast<const bf16*>(p.b.p) + j / kBlock * p.b.panel;
     const bool all_columns = columns == N * kSide;
     int64_t g = 0;
     if (dense_rows && rows == M * kSide && all_columns)
       for (const bf16 *from = a0, *pairs = b0; g + kStep <= p.groups; g += kStep, from += 2 * kStep, pairs += kStep * p.b.k)
-        step<M, N>(from, 2 * p.a.row, pairs, 2 * p.b.k);
+        tile_step<M, N>(from, 2 * p.a.row, pairs, 2 * p.b.k);
     for (; g < p.groups; g += kStep) {
       const bool filled = filled_row == i && filled_group <= g && g < filled_group + kSegment;
       if (!filled) fill_a(i, a0, rows, g);
       const bf16* const pairs = b0 + g * p.b.k;
       const bf16* const from = a + 2 * (g - filled_group);
-      if (g + kStep <= p.groups && all_columns) step<M, N>(from, 2 * kPitch, pairs, 2 * p.b.k);
-      else step<M, N>(from, 2 * kPitch, fill_b(pairs, p.groups - g, columns), 2 * kLine);
+      if (g + kStep <= p.groups && all_columns) tile_step<M, N>(from, 2 * kPitch, pairs, 2 * p.b.k);
+      else tile_step<M, N>(from, 2 * kPitch, fill_b(pairs, p.groups - g, columns), 2 * kLine);
     }
-    each_sum<M, N>([&]<int T>(int r, int l) { tile_store<T>(sums + r * sums_row + l, sums_row * 4); });
+    each_tile_of_sums<M, N>([&]<int T>(int r, int l) { tile_store<T>(sums + r * sums_row + l, sums_row * 4); });
     if (!fits)
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t l = 0; l < kBlock; l += kSide) store_first(at + r * p.c_row + l, load<int32_t>(c + r * kBlock + l), columns - l);
@@ -197,11 +157,11 @@ class Few {
   explicit Few(const FewParams& params) : p(params) {}
   void by_columns() {
     constexpr int kTiles = 2;
-    Extents e;
+    TileExtents e;
     for (int t = 0; t < kTiles; ++t) e.set(t, kSide, 4 * int(p.m));
     for (int t : {4, 5}) e.set(t, kSide, kLine);
     e.set(6, kStep, 4 * int(p.m));
-    const Session session(e);
+    const TileSession session(e);
     for (int64_t g0 = 0; g0 == 0 || g0 < groups; g0 += kSegment) {
       const int64_t count = least(kSegment, groups - g0);
       turn_rows(g0, count);
@@ -232,10 +192,10 @@ class Few {
     }
   }
   void by_rows() {
-    Extents e;
+    TileExtents e;
     for (int t : {0, 1, 2, 3, 4}) e.set(t, int(p.m), kLine);
     for (int t : {6, 7}) e.set(t, kStep, kLine);
-    const Session session(e);
+    const TileSession session(e);
     alignas(64) float sums[kSide * kStripRow];
     for (int64_t j0 = 0; j0 < p.b.outer_n; j0 += kStrip) {
       const int64_t columns = least(kStrip, p.b.outer_n - j0);

@@ -162,10 +162,20 @@ using Forward = FlashSdpa;
 
 // Few queries: the heads that share keys go through together, so that decoding reads each key once.
 bool joined(const SdpaDescriptor& d) { return d.q_len < kSdpaPanel && d.heads > d.hk(); }
-int64_t scratch_of(const SdpaDescriptor& d) {
-  return (sdpa_forward_scratch(d.head_dim, d.dv(), sum_size(d.dtype)) + 255) / 256 * 256;
+// How the rows are dealt out: blocks of as many as leave every thread several. Keys and values are prepared once a block. No bits depend on it.
+struct Shares {
+  int64_t heads, share, rows, parts, scratch;  // scratch: of a thread
+};
+Shares shares_of(const SdpaDescriptor& d, int threads) {
+  const bool together = joined(d);
+  Shares s{together ? d.hk() : d.heads, together ? d.heads / d.hk() : 1, kSdpaMostRows, 0, 0};
+  const auto few = [&] { return d.batch * s.heads * blocks(d.q_len * s.share, s.rows) < 8 * int64_t(threads); };
+  while (s.rows > kSdpaRows && (few() || d.q_len * s.share <= s.rows / 2)) s.rows /= 2;
+  s.parts = blocks(d.q_len * s.share, s.rows);
+  s.scratch = (sdpa_forward_scratch(s.rows, d.head_dim, d.dv(), sum_size(d.dtype)) + 255) / 256 * 256;
+  return s;
 }
-char* carve_all(const SdpaDescriptor& d, Carver& c) { return c.take<char>("block scratch", scratch_of(d) * c.threads()); }
+char* carve_all(const SdpaDescriptor& d, Carver& c) { return c.take<char>("block scratch", shares_of(d, c.threads()).scratch * c.threads()); }
 void carve(const SdpaDescriptor& d, const void*, Carver& c) { carve_all(d, c); }
 
 Status run_forward(const Launch<Forward>& l) {
@@ -175,15 +185,14 @@ Status run_forward(const Launch<Forward>& l) {
   Carver c = l.carver();
   char* scratch = carve_all(d, c);
   const SdpaProblem p{call_of(d, a.q, a.k, a.v, a.y, a.lse, a.bias, a.alibi_slopes), &gemm_tiles().of[d.dtype]};
-  const auto kernel = BARACUDA_ISA_PICK_BF16(sdpa_forward_kernels).forward[d.dtype];
-  const bool together = joined(d);
-  const int64_t heads = together ? p.kv_heads : p.heads, share = together ? p.group : 1, parts = blocks(d.q_len * share, kSdpaRows);
+  const auto kernel = p.tile->dense_rows ? sdpa_forward_amx.bf16 : BARACUDA_ISA_PICK_BF16(sdpa_forward_kernels).forward[d.dtype];
+  const Shares s = shares_of(d, l.threads);
   // The longest blocks of a causal mask first, so that no thread is left alone with one.
-  parallel_for(d.batch * heads * parts, 1, l.threads, [&](int64_t begin, int64_t end, int worker) {
+  parallel_for(d.batch * s.heads * s.parts, 1, l.threads, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t part = parts - 1 - i / (d.batch * heads), b = i / heads % d.batch, head = i % heads * share;
-      SdpaBlock block{&p, sequence_of(d, a.cu_seqlens_q, a.cu_seqlens_k, b), head, share, part * kSdpaRows, 0, scratch + worker * scratch_of(d)};
-      block.rows = std::min(kSdpaRows, block.sequence.q_len * share - block.row0);
+      const int64_t part = s.parts - 1 - i / (d.batch * s.heads), b = i / s.heads % d.batch, head = i % s.heads * s.share;
+      SdpaBlock block{&p, sequence_of(d, a.cu_seqlens_q, a.cu_seqlens_k, b), head, s.share, part * s.rows, 0, scratch + worker * s.scratch};
+      block.rows = std::min(s.rows, block.sequence.q_len * s.share - block.row0);
       if (block.rows > 0) kernel(block);
     }
   });

@@ -11,6 +11,7 @@ namespace baracuda {
 // lanes of the forward; a panel is what the exponentials of one key block fill of the first cache (128 x 32 floats).
 inline constexpr int64_t kSdpaKeys = 128;     // keys per block
 inline constexpr int64_t kSdpaRows = 128;     // queries per block
+inline constexpr int64_t kSdpaMostRows = 512; // of the forward, where there are blocks enough for the threads
 inline constexpr int64_t kSdpaPanel = 32;     // queries per panel of the forward, per strip of the backward
 inline constexpr int64_t kSdpaStep = 32;      // sums over keys begin at multiples of it: AMX adds so many at a time
 
@@ -62,14 +63,18 @@ struct SdpaBackwardKernels {
   ByDType<void (*)(const SdpaReduceBlock&)> reduce;
 };
 BARACUDA_ISA_TABLE_BF16(SdpaForwardKernels, sdpa_forward_kernels)
+struct SdpaForwardAmx {
+  void (*bf16)(const SdpaBlock&);
+};
+inline namespace amx { extern const SdpaForwardAmx sdpa_forward_amx; }  // where TileKernel::dense_rows says AMX
 BARACUDA_ISA_TABLE_BF16(SdpaBackwardKernels, sdpa_backward_kernels)
 
 // Bytes of scratch that a block may use, for element types of `sum` bytes: an upper bound over instruction sets.
 constexpr int64_t sdpa_padded(int64_t d) { return (d + 31) / 32 * 32 + 16; }  // row pitch of staged blocks, in elements
-constexpr int64_t sdpa_forward_scratch(int64_t d, int64_t dv, int64_t sum) {
-  const int64_t panels = kSdpaRows / kSdpaPanel, w = kSdpaPanel;
-  return sum * (panels * w * (sdpa_padded(d) + sdpa_padded(dv) + 2) + 2 * kSdpaKeys * w + kSdpaKeys * (sdpa_padded(d) + 2 * sdpa_padded(dv)) +
-                w * d + 8 * kSdpaKeys) + 24 * kSdpaRows + 64 * 16;
+constexpr int64_t sdpa_forward_scratch(int64_t rows, int64_t d, int64_t dv, int64_t sum) {  // rows: the most of a block
+  const int64_t w = kSdpaPanel;
+  return sum * (rows * (sdpa_padded(d) + sdpa_padded(dv) + 2) + 4 * kSdpaKeys * w + kSdpaKeys * (sdpa_padded(d) + 2 * sdpa_padded(dv)) +
+                w * d + 8 * kSdpaKeys) + 64 * 16;
 }
 constexpr int64_t sdpa_backward_scratch(int64_t d, int64_t dv, int64_t sum) {
   const int64_t width = sdpa_padded(d) + sdpa_padded(dv), ld = kSdpaKeys + 16;

@@ -158,30 +158,33 @@ std::vector<std::pair<DType, int64_t>> dtypes_and_widths() {
   return all;
 }
 // Whatever hidden keys, and queries that do not see a key, hold: every bit of what depends on neither stays.
+void check_hidden_values(DType t, int64_t w, int64_t queries, int64_t keys, int64_t bad_query, int64_t bad_key, double softcap) {
+  const int64_t shift = keys - queries;  // a query sees so many keys beyond its own
+  SdpaDescriptor d = shape(t, 1, 2, 1, queries, keys, w);
+  d.causal = true, d.softcap = softcap;
+  Sdpa clean(d, 21), dirty(d, 21);
+  for (int64_t e = 0; e < w; ++e) {
+    dirty.k.set(bad_key * w + e, NAN), dirty.v.set(bad_key * w + e, e % 2 ? INFINITY : NAN);
+    dirty.q.set(bad_query * w + e, NAN), dirty.dy.set(bad_query * w + e, NAN);
+  }
+  for (Sdpa* c : {&clean, &dirty}) {
+    ASSERT_OK(c->forward());
+    ASSERT_OK(c->backward());
+  }
+  for (int64_t i = 0; i < 2 * queries * w; ++i) {
+    const int64_t head = i / (queries * w), query = i / w % queries;
+    if (query + shift >= bad_key) EXPECT_TRUE(std::isnan(dirty.y.at(i)) && std::isnan(dirty.dq.at(i)));
+    else if (head == 0 && query == bad_query) EXPECT_TRUE(std::isnan(dirty.y.at(i)));
+    else EXPECT_TRUE(dirty.y.at(i) == clean.y.at(i) && dirty.dq.at(i) == clean.dq.at(i)) << head << " " << query;
+  }
+  for (int64_t i = 0; i < keys * w; ++i)  // keys that neither that query of head 0 nor a query that saw NaN sees: none before ... after it
+    if (i / w <= bad_query + shift || i / w == bad_key) EXPECT_TRUE(std::isnan(dirty.dk.at(i))) << i / w;
+}
 TEST(Attention, HiddenValuesNeverMatter) {
-  for (auto [t, w] : dtypes_and_widths())
-    for (double softcap : {0.0, 2.0}) {
-      SdpaDescriptor d = shape(t, 1, 2, 1, 150, 170, w);
-      d.causal = true, d.softcap = softcap;
-      Sdpa clean(d, 21), dirty(d, 21);
-      const int64_t bad_q = 60, bad_k = 100;  // query 60 sees keys 0 .. 80; key 100 is seen by queries from 80 on
-      for (int64_t e = 0; e < w; ++e) {
-        dirty.k.set(bad_k * w + e, NAN), dirty.v.set(bad_k * w + e, e % 2 ? INFINITY : NAN);
-        dirty.q.set(bad_q * w + e, NAN), dirty.dy.set(bad_q * w + e, NAN);
-      }
-      for (Sdpa* c : {&clean, &dirty}) {
-        ASSERT_OK(c->forward());
-        ASSERT_OK(c->backward());
-      }
-      for (int64_t i = 0; i < 2 * 150 * w; ++i) {
-        const int64_t head = i / (150 * w), query = i / w % 150;
-        if (query >= 80) EXPECT_TRUE(std::isnan(dirty.y.at(i)) && std::isnan(dirty.dq.at(i)));
-        else if (head == 0 && query == bad_q) EXPECT_TRUE(std::isnan(dirty.y.at(i)));
-        else EXPECT_TRUE(dirty.y.at(i) == clean.y.at(i) && dirty.dq.at(i) == clean.dq.at(i)) << head << " " << query;
-      }
-      for (int64_t i = 0; i < 170 * w; ++i)  // keys that neither query 60 of head 0 nor a query that saw NaN sees: none before ... after it
-        if (i / w <= 80 || i / w == bad_k) EXPECT_TRUE(std::isnan(dirty.dk.at(i))) << i / w;
-    }
+  for (double softcap : {0.0, 2.0}) {
+    for (auto [t, w] : dtypes_and_widths()) check_hidden_values(t, w, 150, 170, 60, 100, softcap);
+    if (!on_cuda()) check_hidden_values(DType::bf16, 64, 192, 192, 20, 40, softcap);  // whole tiles of AMX beside the one with such values
+  }
 }
 TEST(Attention, HiddenQueriesNeverMatter) {  // a NaN query spoils the gradients of the keys that it sees, and no other
   for (auto [t, w] : dtypes_and_widths())
@@ -450,29 +453,40 @@ TEST(Attention, case_bwd_batch_equals_slices) {
 }
 // A query's bits depend neither on the other queries nor on the heads around it.
 TEST(Attention, RowsAreIndependent) {
-  for (DType t : kDTypesHere)
-    for (int64_t window : {-1, 37}) {
-      if (window >= 0 && on_cuda()) continue;  // tiles of keys begin where the window does
-      SdpaDescriptor d = shape(t, 1, 4, 2, 45, 200, 16);
-      d.causal = true, d.window_left = window;
-      Sdpa c(d, 8);
-      ASSERT_OK(c.forward());
-      SdpaDescriptor one = d;
-      one.q_len = 1, one.causal = false;
-      const auto plan = FlashSdpaPlan::select(test_stream(), d, {});
-      ASSERT_OK(plan.status());
-      const std::string_view same_row = plan->kernel_name();
-      for (int64_t i : {0, 17, 44}) {
-        one.k_len = i + 156;
-        TensorView q = c.q, k = c.k, v = c.v;
-        q.shape[2] = 1, q.data = static_cast<char*>(q.data) + i * 16 * int64_t(byte_size(t));
-        k.shape[2] = v.shape[2] = one.k_len;
-        Tensor y(t, {1, 4, 1, 16}), lse(accumulator(t), {1, 4, 1});
-        ASSERT_OK(run_plan<FlashSdpa>(one, {q, k, v, y, lse, {}, {}, {}, {}}, {.require_kernel = same_row}));
-        for (int64_t h = 0; h < 4; ++h)
-          for (int64_t e = 0; e < 16; ++e) EXPECT_EQ(y.at(h * 16 + e), c.y.at((h * 45 + i) * 16 + e)) << name(t) << " " << i;
+  struct Case {
+    DType dtype;
+    int64_t q_len, k_len, width, window;
+  };
+  std::vector<Case> cases;
+  for (DType t : kDTypesHere) {
+    cases.push_back({t, 45, 200, 16, -1});
+    if (!on_cuda()) cases.push_back({t, 45, 200, 16, 37});  // there tiles of keys begin where the window does
+  }
+  if (!on_cuda())  // whole tiles of AMX, one after the other and between parts that are none
+    for (auto [q, k, window] : {std::tuple{320, 320, -1}, {300, 380, -1}, {330, 352, 90}}) cases.push_back({DType::bf16, q, k, 64, window});
+  for (auto [t, q_len, k_len, width, window] : cases) {
+    SdpaDescriptor d = shape(t, 1, 4, 2, q_len, k_len, width);
+    d.causal = true, d.window_left = window;
+    Sdpa c(d, 8);
+    ASSERT_OK(c.forward());
+    SdpaDescriptor one = d;
+    one.q_len = 1, one.causal = false;
+    const auto plan = FlashSdpaPlan::select(test_stream(), d, {});
+    ASSERT_OK(plan.status());
+    const std::string_view same_row = plan->kernel_name();
+    for (int64_t i : {int64_t(0), int64_t(17), q_len / 2, q_len - 1}) {
+      one.k_len = i + k_len - q_len + 1;
+      TensorView q = c.q, k = c.k, v = c.v;
+      q.shape[2] = 1, q.data = static_cast<char*>(q.data) + i * width * int64_t(byte_size(t));
+      k.shape[2] = v.shape[2] = one.k_len;
+      Tensor y(t, {1, 4, 1, width}), lse(accumulator(t), {1, 4, 1});
+      ASSERT_OK(run_plan<FlashSdpa>(one, {q, k, v, y, lse, {}, {}, {}, {}}, {.require_kernel = same_row}));
+      for (int64_t h = 0; h < 4; ++h) {
+        EXPECT_EQ(lse.at(h), c.lse.at(h * q_len + i)) << name(t) << " " << i;
+        for (int64_t e = 0; e < width; ++e) EXPECT_EQ(y.at(h * width + e), c.y.at((h * q_len + i) * width + e)) << name(t) << " " << i;
       }
     }
+  }
 }
 TEST(Attention, FlopsCountVisiblePairs) {
   const int64_t far = std::numeric_limits<int64_t>::max();
