@@ -1,8 +1,8 @@
-// A row of logits to its loss and, in place or elsewhere, its gradient: max, then sum exp(x - m), then
+// A row of logits to its loss and, in place or elsewhere, its gradient: max and sum exp(x - m), chunk by chunk, then
 // g ((1 + 2 z lse) exp(x - m) / sum - eps / n - (1 - eps) onehot). Two exp and about 25 flops per element; a row of up to
-// some 10^5 classes stays in the second-level cache between the passes, so memory sees it once. One thread per row.
+// some 10^5 classes stays in the second-level cache between the two, so memory sees it once. One thread per row.
 // Sums: element i is in chunk i / 4096 and lane i % 64; lanes add in order in the accumulator's type and are folded in
-// halves, chunks are added in f64. So the bits depend neither on the vector width nor on anything outside the row.
+// halves, chunks are added in f64, scaled to the largest maximum. So the bits depend neither on the vector width nor on anything outside the row.
 #include "baracuda/math/element.hpp"
 #include "baracuda/ops/loss/loss_cpu.hpp"
 #include "baracuda/ops/loss/loss_math.hpp"
@@ -67,30 +67,45 @@ template <class V, class F> BARACUDA_HD typename V::Scalar fold(V (&acc)[kRowLan
   return fold_lanes(acc[0], join);
 }
 
-template <class Source> typename Source::Value::Scalar row_max(const Source& s, int64_t n) {
+template <class Source> typename Source::Value::Scalar max_of(const Source& s, int64_t begin, int64_t end) {
   using V = typename Source::Value;
   V m[kRowLanes / V::kWidth];
   for (V& e : m) e = V(-kInf);
-  for_lanes(s, 0, n, [&](int k, V v, int count) { m[k] = max_nan(m[k], count == V::kWidth ? v : first_lanes(v, count, V(-kInf))); });
+  for_lanes(s, begin, end, [&](int k, V v, int count) { m[k] = max_nan(m[k], count == V::kWidth ? v : first_lanes(v, count, V(-kInf))); });
   return fold(m, [](auto a, auto b) { return max_nan(a, b); });
 }
-// sum exp(x - m) and, where asked for, sum (x - m).
-template <bool kPlainSum, class Source>
-void row_sums(const Source& s, int64_t n, typename Source::Value m, double& exps, double& plain) {
+// The maximum m, sum exp(x - m) and, where asked for, sum (x - m), in one pass: of each chunk by its own maximum, which is in the first-level cache then.
+struct RowSums {
+  double m = -kInf, exps = 0, plain = 0;
+};
+template <bool kPlainSum, class Source> RowSums row_sums(const Source& s, int64_t n) {
   using V = typename Source::Value;
-  exps = plain = 0;
+  RowSums r;
+  double all = 0;  // of x
   for (int64_t c = 0; c < n; c += kChunk) {
+    const int64_t end = c + kChunk < n ? c + kChunk : n;
+    const auto top = max_of(s, c, end);
+    const double before = r.m;
+    r.m = top > before || top != top ? double(top) : before;
+    if (top == -kInf) {  // adds nothing, and all -inf is NaN below
+      if (kPlainSum) all = -kInf;
+      continue;
+    }
     V e[kRowLanes / V::kWidth], d[kRowLanes / V::kWidth];
     for (int k = 0; k < kRowLanes / V::kWidth; ++k) e[k] = d[k] = V(0);
-    for_lanes(s, c, c + kChunk < n ? c + kChunk : n, [&](int k, V v, int count) {
-      const V t = v - m, x = exp(t);
+    for_lanes(s, c, end, [&](int k, V v, int count) {
+      const V t = v - V(top), x = exp(t);
       e[k] += count == V::kWidth ? x : first_lanes(x, count, V(0));
       if constexpr (kPlainSum) d[k] += count == V::kWidth ? t : first_lanes(t, count, V(0));
     });
     const auto add = [](auto a, auto b) { return a + b; };
-    exps += fold(e, add);
-    if constexpr (kPlainSum) plain += fold(d, add);
+    const auto scaled = [&](double sum, double from) { return from == r.m ? sum : sum == 0 ? 0 : sum * exp(Double(from - r.m)).v; };
+    r.exps = scaled(r.exps, before) + scaled(fold(e, add), double(top));
+    if constexpr (kPlainSum) all += double(fold(d, add)) + double(end - c) * double(top);
   }
+  if (r.m == -kInf) r.exps = __builtin_nan("");
+  r.plain = all - double(n) * r.m;
+  return r;
 }
 template <bool kCap, class U, class Source>
 void row_gradient(const Source& s, const LossRow& p, typename Source::Value m, const loss::RowGradient& g) {
@@ -116,15 +131,14 @@ void row_gradient(const Source& s, const LossRow& p, typename Source::Value m, c
 
 template <class U, class Source> void row_of(const Source& s, LossRow& p) {
   using V = typename Source::Value;
-  double m = p.lse, exps = 1, plain = 0;
+  double m = p.lse, exps = 1;
   if (!p.lse_known) {
-    m = row_max(s, p.n);
-    if (p.smoothing > 0) row_sums<true>(s, p.n, V(m), exps, plain);
-    else row_sums<false>(s, p.n, V(m), exps, plain);
+    const RowSums sums = p.smoothing > 0 ? row_sums<true>(s, p.n) : row_sums<false>(s, p.n);
+    m = sums.m, exps = sums.exps;
     const Double log_sum = log(Double(exps)), target = convert<double>(s.template at<1>(p.target)) - Double(m);
     p.lse = (Double(m) + log_sum).v;
     p.z_part = loss::z_part(Double(p.lse), p.z).v;
-    p.loss = loss::cross_entropy(log_sum, target, Double(plain), double(p.n), p.smoothing).v + p.z_part;
+    p.loss = loss::cross_entropy(log_sum, target, Double(sums.plain), double(p.n), p.smoothing).v + p.z_part;
   }
   if (!p.dx) return;
   const loss::RowGradient g = loss::row_gradient(p.g, exps, p.lse, double(p.n), p.smoothing, p.z);
