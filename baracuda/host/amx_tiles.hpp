@@ -18,12 +18,17 @@ struct alignas(64) TileExtents {
   uint8_t rows[16] = {};
   void set(int tile, int tile_rows, int bytes) { rows[tile] = uint8_t(tile_rows), row_bytes[tile] = uint16_t(bytes); }
 };
-class TileSession {
- public:
-  explicit TileSession(const TileExtents& e) { begin(e); }
-  ~TileSession() { asm volatile("tilerelease"); }
+inline TileExtents whole_tiles() {
+  TileExtents e;
+  for (int t = 0; t < 8; ++t) e.set(t, kSide, kLine);
+  return e;
+}
+BARACUDA_HD void begin_tiles(const TileExtents& e) { asm volatile("ldtilecfg %0" ::"m"(e)); }
+BARACUDA_HD void end_tiles() { asm volatile("tilerelease"); }
+struct TileSession {
+  explicit TileSession(const TileExtents& e) { begin_tiles(e); }
+  ~TileSession() { end_tiles(); }
   TileSession(const TileSession&) = delete;
-  void begin(const TileExtents& e) { asm volatile("ldtilecfg %0" ::"m"(e)); }  // once more, where other sessions were in between
 };
 // The compiler's own functions for these do not say that they read memory.
 template <int T> BARACUDA_HD void tile_load(const void* p, int64_t row_bytes) {

@@ -8,6 +8,8 @@ namespace baracuda {
 struct GemmAmx {
   int mr;
   void (*tile)(const TileParams&);
+  void (*hold)(bool);
+  void (*tile_held)(const TileParams&);
   TileA (*pack_a)(const PackSource&, void* out);
   TileA (*pack_a_acc)(const PackSource&, void* out);
   FewKernel few;

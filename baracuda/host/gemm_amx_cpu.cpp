@@ -29,9 +29,6 @@ class Product {
  public:
   explicit Product(const TileParams& params) : p(params) {}
   void run() {
-    TileExtents e;
-    for (int t = 0; t < 8; ++t) e.set(t, kSide, kLine);
-    const TileSession session(e);
     // A panel of B stays in the first cache while rows of A pass; those that are made right are so for all columns at once.
     const int64_t end = dense_rows ? p.m / kBlock * kBlock : 0;
     for (int64_t j = 0; j < p.n; j += kBlock)
@@ -110,7 +107,14 @@ class Product {
   alignas(64) bf16 b[2 * kStep * kBlock];
   alignas(64) float c[kBlock * kBlock];
 };
-void tile(const TileParams& p) { Product(p).run(); }
+void tile_held(const TileParams& p) { Product(p).run(); }
+void tile(const TileParams& p) {
+  const TileSession session(whole_tiles());
+  tile_held(p);
+}
+void hold(bool on) {
+  on ? begin_tiles(whole_tiles()) : end_tiles();
+}
 
 // --- packing of A: rows with dense k, a line apart from powers of two
 // `n` <= 32 neighbours as bf16.
@@ -291,5 +295,5 @@ void few(const FewParams& p) {
 }
 
 }  // namespace
-extern constexpr GemmAmx gemm_amx_table = {kBlock, tile, pack_a<bf16>, pack_a<float>, {kSide, few}};
+extern constexpr GemmAmx gemm_amx_table = {kBlock, tile, hold, tile_held, pack_a<bf16>, pack_a<float>, {kSide, few}};
 }  // namespace baracuda::inline BARACUDA_ISA

@@ -10,6 +10,7 @@ const GemmTiles& gemm_tiles() {
     GemmTiles t = avx512bf16::gemm_tiles_table;
     TileKernel& k = t.of[DType::bf16];
     k.mr = gemm_amx_table.mr, k.tile = gemm_amx_table.tile, k.pack_a = gemm_amx_table.pack_a, k.pack_a_acc = gemm_amx_table.pack_a_acc;
+    k.hold = gemm_amx_table.hold, k.tile_held = gemm_amx_table.tile_held;
     k.goes_on = k.dense_rows = true;
     return t;
   }();

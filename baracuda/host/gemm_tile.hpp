@@ -71,6 +71,8 @@ struct TileKernel {
   TileB (*pack_b_acc)(const PackSource&, void* out);
   bool goes_on = false;
   bool dense_rows = false;
+  void (*hold)(bool) = nullptr;                        // see HeldTiles
+  void (*tile_held)(const TileParams&) = nullptr;
 
   constexpr int64_t groups(int64_t k) const { return (k + k_group - 1) / k_group; }
   constexpr int64_t a_bytes(int64_t m, int64_t k) const {  // rows are kept 64 bytes apart from a power of two
@@ -82,6 +84,20 @@ struct TileKernel {
   }
 };
 
+// A kernel many of whose products follow one another on this thread: what they share, such as the tiles' extents of AMX, is set up once.
+// Inlined, since units of several instruction sets hold some.
+class HeldTiles {
+ public:
+  __attribute__((always_inline)) explicit HeldTiles(const TileKernel& t) : kernel(t), hold_(t.hold) {
+    if (hold_) hold_(true), kernel.tile = t.tile_held;
+  }
+  __attribute__((always_inline)) ~HeldTiles() { if (hold_) hold_(false); }
+  HeldTiles(const HeldTiles&) = delete;
+  TileKernel kernel;
+
+ private:
+  void (*hold_)(bool);
+};
 struct GemmTiles {
   ByDType<TileKernel> of;  // f16, bf16, f32, f64
 };

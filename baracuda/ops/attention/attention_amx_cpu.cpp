@@ -19,14 +19,13 @@ class Pipeline : Forward<bf16> {
   explicit Pipeline(const SdpaBlock& b) : Forward<bf16>{*b.problem, b} {}
 
   void run() {
+    const HeldTiles held(*p.tile);
+    tile = held.kernel;
     if (few || d % kBlock || dv % kBlock) return Forward::run();
     seen = start();
     key = seen.lo / kSdpaKeys * kSdpaKeys;
     zero(other_s, kSdpaKeys * kW);
     weights = reinterpret_cast<P*>(s), other_weights = reinterpret_cast<P*>(other_s);  // a pair of keys takes the place of the first of them and of keys before
-    for (int t = 0; t < 8; ++t) extents.set(t, kSide, kLine);
-    TileSession tiles(extents);
-    session = &tiles;
     Item before{}, now{}, after{};
     advance(now);
     make_scores(now);
@@ -119,7 +118,6 @@ class Pipeline : Forward<bf16> {
     if (t.size == 0) return;
     if (t.whole) return score_steps(t, s, [] {});
     scores(panels[t.panel], at_key(p.k, t.from), {at_key(p.k, t.from), p.k.row}, 0, t.size);
-    session->begin(extents);
   }
   void add_values(const Item& t) {
     if (t.size == 0) return;
@@ -129,13 +127,10 @@ class Pipeline : Forward<bf16> {
     if (t.safe) accumulate(first, 0, cols, {}, t.from - t.key, t.size, turned);
     else accumulate_visible(first, cols, at_key(p.v, t.from), t.from, t.size);
     std::swap(weights, other_weights);
-    session->begin(extents);
   }
 
   Keys seen;
   int64_t key = 0, panel = 0;  // of the part that comes next
-  TileExtents extents;
-  TileSession* session = nullptr;
   P* other_weights = nullptr;
   TileA turned{};  // values of the block of keys that begins at turned_key
   int64_t turned_key = -1;

@@ -20,7 +20,8 @@ template <class T> struct Backward {
 
   const SdpaProblem& p;
   const SdpaSequence& sequence;
-  const TileKernel& tile = *p.tile;
+  const HeldTiles held{*p.tile};
+  const TileKernel& tile = held.kernel;
   const int64_t d = p.head_dim, dv = p.head_dim_v;
   const Mask mask = mask_of(p, sequence);
   const bool plain = p.softcap == 0 && !p.slopes && !p.bias;

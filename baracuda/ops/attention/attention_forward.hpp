@@ -26,7 +26,7 @@ template <class T> struct Forward {
 
   const SdpaProblem& p;
   const SdpaBlock& block;
-  const TileKernel& tile = *p.tile;
+  TileKernel tile = *p.tile;
   const int64_t d = p.head_dim, dv = p.head_dim_v;
   const Mask mask = mask_of(p, block.sequence);
   const bool plain = p.softcap == 0 && !p.slopes && !p.bias && p.scale > 0;
