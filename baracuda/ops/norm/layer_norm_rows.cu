@@ -117,13 +117,14 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   t.leave();
 }
 
-template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ LayerNormBackwardCuda p) {
+// kApart: a block may have several teams of more than 32 threads.
+template <class T, class W, int C, bool kWhole, bool kApart> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ LayerNormBackwardCuda p) {
   constexpr int N = kChunk<T>;
   constexpr bool kKept = C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
   extern __shared__ uint4 slots[];
   __shared__ uint4 edges[kEdges<T, C, kWhole>];
   __shared__ double shared[3][64];
-  TeamOf<true, true> t(p.team);
+  TeamOf<kApart, kApart> t(p.team);
   int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
   V dw[C][N], db[C][N];
@@ -151,14 +152,20 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   for (; first < rows; first += step, other = !other) {
     if constexpr (!kWhole) t.forget_places(n);
     const bool live = first + t.slot < rows;
-    const T* const x = ahead.rows[1];
     RowStatistics s{next_mean, 0, next_rstd};
     Held<T, C> held[2];
-    ahead.take(held, n, t);
+    ahead.arrive(t);
+#pragma unroll
+    for (int k = 0; k < 2; ++k) each_chunk<T, C>(n, t, [&](int c, int i) { held[k].chunk[c] = ahead.taken(k, c, i, n, t); });
     if (first + step < rows) fetch(first + step);
     const auto dy_at = [&](int c, int j) { return held[0].chunk[c][j]; };
     const auto x_at = [&](int c, int j) { return held[1].chunk[c][j]; };
-    if (!p.rstd) s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1], value(*x), [&](int c, int) { return held[1].chunk[c]; });
+    if (!p.rstd) {
+      int64_t at[5];
+      p.rows.offsets(live ? first + t.slot : first, at);
+      const T* const x = static_cast<const T*>(p.x) + at[1];
+      s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1], value(*x), [&](int c, int) { return held[1].chunk[c]; });
+    }
     const V shift = V::of(s.shift), scale = V::of(s.rstd);
     float sums[3] = {0, 0, 0};
     V h[C][N];  // (x - shift) scale; of halves, whose instructions count, made once
@@ -215,7 +222,8 @@ template <class T, class W> int backward(const LayerNormBackwardCuda& given, voi
   bool whole = true;
   const void* const data[] = {p.dy, p.x, nullptr, nullptr, p.dx};
   for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-  return launch(whole ? backward_kernel<T, W, C, true> : backward_kernel<T, W, C, false>, shape, p.rows.units, staging(2, C, shape, whole), stream, p);
+  const bool apart = shape.team > 32 && shape.slots() > 1;
+  return launch(!whole ? backward_kernel<T, W, C, false, true> : apart ? backward_kernel<T, W, C, true, true> : backward_kernel<T, W, C, true, false>, shape, p.rows.units, staging(2, C, shape, whole), stream, p);
 }
 using Forward = int (*)(const LayerNormCuda&, void*);
 using Backward = int (*)(const LayerNormBackwardCuda&, void*);

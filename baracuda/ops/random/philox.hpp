@@ -10,7 +10,12 @@ template <int N> struct PhiloxBlock { Words<N> word[4]; };
 // hi, lo = a * m, 64 bits per lane.
 template <int N> BARACUDA_HD void multiply_wide(Words<N> a, uint32_t m, Words<N>& hi, Words<N>& lo) {
   if constexpr (N == 1) {
+#ifdef __CUDA_ARCH__
+    uint64_t p;  // of the product of two 64-bit numbers the compiler keeps a sum with 0
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(p) : "r"(a), "r"(m));
+#else
     const uint64_t p = uint64_t(a) * m;
+#endif
     hi = uint32_t(p >> 32), lo = uint32_t(p);
   }
 #if BARACUDA_VECTOR_BYTES == 64

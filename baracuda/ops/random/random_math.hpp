@@ -48,10 +48,16 @@ template <class V> BARACUDA_HD V truncated(V u, double low, double span, double 
   return where(z < V(least), V(least), where(z > V(most), V(most), z));
 }
 
+// log(u) for u in (0, 1] that is a normal number: nothing else to look for.
+template <class V> BARACUDA_HD V log_of_unit(V u) {
+  const auto e = exponent(u);
+  return log_reduced(V::from_bits(bits(u) - (e << V::kMantissa)) - 1, from_int<V>(e));
+}
 template <class V> struct Pair { V cosine, sine; };
 // r (cos, sin) of the angle quarter pi/2 + a; |a| <= pi/4.
 template <class V> BARACUDA_HD Pair<V> box_muller(V u, V a, typename V::Bits quarter) {
-  const V r = sqrt(-2 * log(u)), s = sin(a), c = cos(a);
+  const SineCosine<V> of_a = sine_cosine(Quarter<V>{a, 0, {}});
+  const V r = sqrt(-2 * log_of_unit(u)), s = of_a.sine, c = of_a.cosine;
   const auto odd = (quarter & 1) != 0;
   const V x = where(odd, s, c), y = where(odd, c, s);
   return {r * where(((quarter + 1) & 2) != 0, -x, x), r * where((quarter & 2) != 0, -y, y)};
