@@ -222,24 +222,14 @@ template <class T, int kWords, bool kOdd> __global__ void __launch_bounds__(kThr
   }
   __syncthreads();
   if (thread < here && target >= 0) held[thread * pitch + target] = element<T>(Pack<float, 1>::of(hits[thread]));
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  hopper::publish();
-#endif
   __syncthreads();
   if (!h.dense_dx) {
     each_element([&](int k, int j) { dx[k * p.dx_pitch + j] = held[k * pitch + j]; });
     return;
   }
   if (at_end < here * n) dx[at_end] = held[at_end];
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  if (thread < (h.pad ? here : 1)) {
-    if (const int bytes = (h.pad ? n : whole) * int(sizeof(T)); bytes > 0) hopper::store_bytes(dx + thread * n, there + uint32_t(thread * pitch) * uint32_t(sizeof(T)), bytes);
-    hopper::commit_stores();
-    hopper::wait_stores_read();
-  }
-#else
-  each_word([&](int i, int k) { reinterpret_cast<uint4*>(dx)[i] = memory[i + k * h.pad]; });
-#endif
+#pragma unroll 4
+  for (int i = thread; i < whole / K; i += kThreads) __stcs(reinterpret_cast<uint4*>(dx) + i, memory[i + (h.pad ? int(h.by_row.quotient(uint32_t(i * K))) * h.pad : 0)]);
 }
 
 // Pieces of a lane, and words of 16 bytes between two rows, so that the lanes of a warp read from banks of their own, or nearly so.
