@@ -1,8 +1,8 @@
 // Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims from 65 to 128. Two warpgroups own 64 keys
 // each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with weights in registers, and, of ds of both in shared memory, halves of the columns of
-// dq = ds k. Products queue up, so that the tensor cores always have some: the next tile's scores before the two meet, dq and dk of this one, the next
-// one's dp, under which its p is made, dv, under which its ds is. A third warpgroup has tiles brought and dq added by the copy engine.
-// kGeneral: softcap or ALiBi; p times the softcap's derivative, which ds is made of, takes the registers of the weights of dk, so that dk ends before.
+// dq = ds k. Products queue up, so that the tensor cores always have some: the next tile's scores before the two meet, dq and dk of this one, under which
+// the next one's p is made, its dp and dv, under which dq is handed over and its ds is made. A third warpgroup has tiles brought and dq added by the copy engine.
+// kGeneral: softcap or ALiBi; p times the softcap's derivative, which ds is made of, takes the registers of the weights of dk, so that dk ends before p is made.
 #include "baracuda/ops/attention/attention_ordered.cuh"
 
 namespace baracuda {
@@ -100,23 +100,25 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
       commit_products();
     };
     const float inverse = kIsF16<T> ? power_of_two(-slope_power(largest)) : 1;
-    const auto put_dq = [&](int u) {
+    // The part leaves its registers, then publish_dq hands it over.
+    const auto store_dq = [&](int u) {
       pin(y[0]);
       barrier_wait(dq_free + 8 * group, uint32_t(u + 1) % 2);
       const uint32_t to = dq0 + group * kPartBytes;
       if (kRest != 64 && group == 1) put_part<T>(reinterpret_cast<const float(&)[kRest / 8][4]>(y[0]), inverse, to);
       else put_part<T>(y[0], inverse, to);
+    };
+    const auto publish_dq = [&] {
       publish();
       __syncwarp();
       if (lane == 0) barrier_arrive(dq_full + 8 * group);
     };
     int query = place.last * kTile, head = 0;
-    // From the products of a tile, which are under way, to its ds, with its dv; kBehind: so is dk of the tile before.
-    const auto to_slopes = [&]<bool kBehind>(int u) {
-      const int i = u % kQueries, at = u % 2;
-      const uint32_t q = q0 + uint32_t(i) * kTileBytes, dy = dy0 + uint32_t(at) * kTileBytes, sums = sums0 + uint32_t(i) * 2 * kTile * 4;
-      const bool masked = query < place.all_from || query + kTile > place.all_to, odd = masked && any_odd<kTile>(sums);
-      if constexpr (!kBehind) wait_products<1>();
+    const auto is_masked = [&] { return query < place.all_from || query + kTile > place.all_to; };
+    [[maybe_unused]] uint32_t capped[kSums][2];
+    // A tile's weights of its scores.
+    const auto weigh = [&](int u, bool masked) {
+      const uint32_t sums = sums0 + uint32_t(u % kQueries) * 2 * kTile * 4;
       pin(x[0]);
       if (bad) {
 #pragma unroll
@@ -124,15 +126,6 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
 #pragma unroll
           for (int e = 0; e < 4; ++e) x[0][j][e] = bad_key[row(e / 2)] ? float(kNaN) : x[0][j][e];
       }
-      const auto end_dk = [&] {
-        if constexpr (kBehind) {
-          wait_products<1>();
-          pin(dk[0]), pin(slopes);
-          if (lane == 0) barrier_arrive(q_free + 8 * ((u + kQueries - 1) % kQueries));
-        }
-      };
-      if constexpr (kGeneral) end_dk();
-      [[maybe_unused]] uint32_t capped[kSums][2];
       if constexpr (kGeneral)
         to_weights<T>(x[0], weights, sums, work, scores_of<kTile, C::kRows>(p, place, place.head0 + head, query, row(0)), [&](int j, uint32_t a, uint32_t b) { capped[j][0] = a, capped[j][1] = b; });
       else to_weights(x[0], sums, work.unit);
@@ -148,22 +141,29 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
 #pragma unroll
         for (int j = 0; j < kSums; ++j) weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
       }
-      if constexpr (!kGeneral) end_dk();
-      // Weights of 0 must not meet what is not finite, which shows in the sums of its query.
-      if (odd) {
-        wait_products<0>();
-        if (named_any(2, C::kWorkers, Queries::template any_nonfinite<kTile>(q) || Queries::template any_nonfinite<kTile>(dy))) {
-          Queries::template clean<kTile>(q), Queries::template clean<kTile>(dy);
-          publish();
-          named_wait(2, C::kWorkers);
-          const int left = int(place.s.q_len) - query;
+    };
+    // Weights of 0 must not meet what is not finite, which shows in the sums of its query. Behind the products that make scores and dp.
+    const auto clean = [&](int u) {
+      const uint32_t q = q0 + uint32_t(u % kQueries) * kTileBytes, dy = dy0 + uint32_t(u % 2) * kTileBytes, sums = sums0 + uint32_t(u % kQueries) * 2 * kTile * 4;
+      if (!any_odd<kTile>(sums)) return;
+      wait_products<0>();
+      if (named_any(2, C::kWorkers, Queries::template any_nonfinite<kTile>(q) || Queries::template any_nonfinite<kTile>(dy))) {
+        Queries::template clean<kTile>(q), Queries::template clean<kTile>(dy);
+        publish();
+        named_wait(2, C::kWorkers);
+        const int left = int(place.s.q_len) - query;
 #pragma unroll
-          for (int r = 0; r < 2; ++r) seen[r] = queries_seen<kTile>(seen_by[row(r)], query);
-          add_nonfinite<T, kWidth, 1>(dv, seen, row_at<const T>(p.dy, place.s, place.head0 + head, place.s.q_start + query), p.dy.row, left < kTile ? left : kTile, 0, int(p.head_dim_v));
-        }
+        for (int r = 0; r < 2; ++r) seen[r] = queries_seen<kTile>(seen_by[row(r)], query);
+        add_nonfinite<T, kWidth, 1>(dv, seen, row_at<const T>(p.dy, place.s, place.head0 + head, place.s.q_start + query), p.dy.row, left < kTile ? left : kTile, 0, int(p.head_dim_v));
       }
-      begin_dv(u);
-      wait_products<1>();
+    };
+    const auto end_dk = [&](int u) {
+      pin(dk[0]), pin(slopes);
+      if (lane == 0) barrier_arrive(q_free + 8 * (u % kQueries));
+    };
+    // A tile's ds, of its weights and dp.
+    const auto slope = [&](int u, bool masked) {
+      const uint32_t sums = sums0 + uint32_t(u % kQueries) * 2 * kTile * 4;
       pin(y[0]);
       const float factor = kIsF16<T> ? power_of_two(slope_power(largest) - kWeightPower<T>) : 1;
 #pragma unroll
@@ -183,36 +183,68 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
       for (int j = 0; j < kSums; ++j) slopes[j][0] = pair<T>(y[0][j][0], y[0][j][1]), slopes[j][1] = pair<T>(y[0][j][2], y[0][j][3]);
 #pragma unroll
       for (int j = 0; j < kSums; j += 2)
-        store_fragments((anew(my_slopes) + uint32_t(at) * kSlopeBytes) ^ uint32_t((7 - j) << 4), slopes[j][0], slopes[j][1], slopes[j + 1][0], slopes[j + 1][1]);
+        store_fragments((anew(my_slopes) + uint32_t(u % 2) * kSlopeBytes) ^ uint32_t((7 - j) << 4), slopes[j][0], slopes[j][1], slopes[j + 1][0], slopes[j + 1][1]);
       publish();
       if (++head == place.heads) head = 0, query -= kTile;
-      wait_products<0>();
+    };
+    const auto end_dv = [&](int u) {
       pin(dv[0]), pin(weights);
-      if (lane == 0) barrier_arrive(dy_free + 8 * at);
+      if (lane == 0) barrier_arrive(dy_free + 8 * (u % 2));
     };
     if (place.all > 0) {
       int u = 0;
+      bool masked = is_masked();
       begin_scores(u);
+      wait_products<0>();
+      weigh(u, masked);
       begin_slopes(u);
-      to_slopes.template operator()<false>(u);
+      if (masked) clean(u);
+      begin_dv(u);
+      wait_products<1>();
+      slope(u, masked);
+      wait_products<0>();
+      end_dv(u);
 #pragma unroll 1
       for (; u < place.all - 1; ++u) {
         pin(x[0]), pin(y[0]), pin(dk[0]), pin(dv[0]);
+        masked = is_masked();
         begin_scores(u + 1);
         named_wait(1, C::kWorkers);  // ds of both is there
         begin_dq(u);
         begin_dk(u);
+        if constexpr (kGeneral) {
+          wait_products<1>();
+          store_dq(u);
+          begin_slopes(u + 1);
+          publish_dq();
+          wait_products<1>();
+          end_dk(u);
+          weigh(u + 1, masked);
+        } else {
+          wait_products<2>();
+          weigh(u + 1, masked);
+          wait_products<1>();
+          store_dq(u);
+          begin_slopes(u + 1);
+        }
+        if (masked) clean(u + 1);
+        begin_dv(u + 1);
+        if constexpr (!kGeneral) {
+          publish_dq();
+          wait_products<2>();
+          end_dk(u);
+        }
         wait_products<1>();
-        put_dq(u);
-        begin_slopes(u + 1);
-        to_slopes.template operator()<true>(u + 1);
+        slope(u + 1, masked);
+        wait_products<0>();
+        end_dv(u + 1);
       }
       named_wait(1, C::kWorkers);
       pin(y[0]);
       begin_dq(u);
       begin_dk(u);
       wait_products<1>();
-      put_dq(u);
+      store_dq(u), publish_dq();
       wait_products<0>();
       pin(dk[0]), pin(slopes);
     }
