@@ -2,7 +2,7 @@
 #
 #   baracuda_sources(FILE...)          baseline units of the library
 #   baracuda_isa_sources(FILE...)      units compiled once per instruction set, each into its own namespace
-#   baracuda_test(NAME FILE... [LIBRARIES ...])     a GoogleTest program, registered with CTest
+#   baracuda_test(NAME FILE... [LIBRARIES ...] [COST s])    a GoogleTest program, registered with CTest; the longest start first
 #   baracuda_bench(NAME FILE... [LIBRARIES ...] [NEEDS family...])    a Google Benchmark program, left out without these families
 include_guard()
 
@@ -46,7 +46,10 @@ endif()
 # Beside BARACUDA_OBJECTS_OF, sanitizers watch those that this machine's processor chooses.
 set(BARACUDA_WATCHED_ISAS portable avx2)
 if(has_avx512)
-  set(BARACUDA_WATCHED_ISAS avx512 avx512bf16 amx)
+  set(BARACUDA_WATCHED_ISAS avx512)
+endif()
+if(has_avx512bf16)  # units without it have avx512 as their best
+  list(APPEND BARACUDA_WATCHED_ISAS avx512bf16 amx)
 endif()
 if(NOT BARACUDA_SANITIZE_KERNELS)
   set(BARACUDA_WATCHED_ISAS "")
@@ -93,8 +96,12 @@ endfunction()
 function(baracuda_isa_sources)
   cmake_parse_arguments(PARSE_ARGV 0 arg "BF16;AMX" "" "")
   set(isas ${BARACUDA_ISAS})
+  set(watched ${BARACUDA_WATCHED_ISAS})
   if(arg_BF16)
     list(APPEND isas avx512bf16)
+    if(has_avx512bf16)
+      list(REMOVE_ITEM watched avx512)
+    endif()
   elseif(arg_AMX)
     set(isas amx)
   endif()
@@ -102,7 +109,7 @@ function(baracuda_isa_sources)
     get_filename_component(stem ${file} NAME_WE)
     foreach(isa IN LISTS isas)
       set(target ${stem}_${isa})
-      if(BARACUDA_OBJECTS_OF AND NOT isa IN_LIST BARACUDA_WATCHED_ISAS)
+      if(BARACUDA_OBJECTS_OF AND NOT isa IN_LIST watched)
         baracuda_objects_of(objects ${target} ${file})
         add_library(${target} OBJECT IMPORTED GLOBAL)
         set_target_properties(${target} PROPERTIES IMPORTED_OBJECTS ${objects})
@@ -119,7 +126,7 @@ function(baracuda_test name)
   if(NOT BARACUDA_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;COST" "LIBRARIES")
   find_package(GTest REQUIRED)
   set(sources ${arg_UNPARSED_ARGUMENTS})
   if(BARACUDA_OBJECTS_OF AND NOT arg_LIBRARIES)  # tests with libraries see more than the library's loops
@@ -144,6 +151,9 @@ function(baracuda_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  if(arg_COST)
+    set_tests_properties(${name} PROPERTIES COST ${arg_COST})
+  endif()
 endfunction()
 
 function(baracuda_bench name)

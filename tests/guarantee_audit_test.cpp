@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include "baracuda/testing/effort.hpp"
 #include "baracuda/testing/on_device.hpp"
 #include "tests/fuzz/drawn.hpp"
 
@@ -299,7 +300,7 @@ bool audit_repeats(const std::string& problem, const DrawRules& rules, uint64_t 
   std::optional<std::vector<Drawn>> drawn;
   std::vector<std::vector<char>> first;
   bool ran = true;
-  for (int team : on_cuda() ? std::vector<int>{before} : std::vector<int>{1, 2, 3, 8}) {
+  for (int team : testing::teams()) {
     set_threads(team);
     const auto plan = select(problem);
     if (!plan) { ran = false; break; }
@@ -309,7 +310,7 @@ bool audit_repeats(const std::string& problem, const DrawRules& rules, uint64_t 
       if (!drawn) { ran = false; break; }
       check_refusals(*plan, *drawn);
     }
-    for (int repeat = 0; repeat < (on_cuda() ? 4 : 2) && ran; ++repeat) {
+    for (int repeat = 0; repeat < testing::repeats(on_cuda() ? 4 : 2) && ran; ++repeat) {
       ran = run(*plan, test_stream(), *drawn, repeat ? 0x7f : 0xff).ok();
       size_t k = 0;
       for (const Drawn& d : *drawn)

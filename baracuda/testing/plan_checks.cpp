@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include "baracuda/testing/effort.hpp"
 
 namespace baracuda::testing {
 namespace {
@@ -61,12 +62,24 @@ void put_bytes(const TensorView& v, const std::vector<uint8_t>& bytes) {
   else each_element(v, [&, size = byte_size(v.dtype)](char* p, size_t at) { std::memcpy(p, &bytes[at], size); });
 }
 
+bool memory_is_watched() {
+#ifdef BARACUDA_MEMORY_IS_WATCHED
+  return true;
+#else
+  return false;
+#endif
+}
+std::vector<int> teams() {
+  if (on_cuda()) return {threads()};
+  return memory_is_watched() ? std::vector{1, 3} : std::vector{1, 2, 3, 8};
+}
+
 void check_repeat_bits(const std::function<Result<PlanAtWork>()>& select, const std::string& descriptor, std::span<const Given> tensors, int repeats) {
   const Bytes start = all_bytes(tensors);
   Bytes first;
   const int before = threads();
-  for (int team : on_cuda() ? std::vector<int>{before} : std::vector<int>{1, 2, 3, 8})
-    for (int r = 0; r < repeats; ++r) {
+  for (int team : teams())
+    for (int r = 0; r < testing::repeats(repeats); ++r) {
       set_threads(team);
       for (const Given& t : tensors)
         put_bytes(*t.view, t.role == Role::out || t.role == Role::optional_out ? std::vector<uint8_t>(start.at(t.name).size(), 0xff) : start.at(t.name));
@@ -144,7 +157,7 @@ void check_directional(const std::function<double()>& loss, Tensor& x, const Ten
   ASSERT_EQ(x.numel(), dx.numel());
   const std::vector<double> at = x.values();
   Source source(seed);
-  for (int trial = 0; trial < 3; ++trial) {
+  for (int trial = 0; trial < repeats(3); ++trial) {
     std::vector<double> v(at.size());
     double norm = 0;
     for (double& e : v) e = source.normal(), norm += e * e;
