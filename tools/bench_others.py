@@ -267,8 +267,9 @@ def numpy_reduction(n):
 
 def jax_scan(n, run):
     f = {"cumsum": jax.lax.cumsum, "cumprod": jax.lax.cumprod, "cummax": jax.lax.cummax, "logcumsumexp": jax.lax.cumlogsumexp}[n.words[0]]
-    axis, scale = int(n.words[1].removeprefix("axis")), 0.5 if n.words[0] == "cumprod" else 1.0
-    return run(lambda x: f(x, axis=axis, reverse=n.has("reverse")), j(n.shape, n.dtype, 1, scale)) if not n.has("indices") else None
+    axis, product = int(n.words[1].removeprefix("axis")), n.words[0] == "cumprod"
+    x = j(n.shape, n.dtype, 1, 0.01 if product else 1.0)
+    return run(lambda x: f(x, axis=axis, reverse=n.has("reverse")), 1 + x if product else x) if not n.has("indices") else None
 
 
 JAX = {
@@ -358,6 +359,8 @@ def numpy_scan(n):
     if n.dtype not in NUMPY_DTYPES or len(n.words) != 2:
         return None
     x, y, axis = normal(n.shape).astype(NUMPY_DTYPES[n.dtype]), np.empty(n.shape, NUMPY_DTYPES[n.dtype]), int(n.words[1].removeprefix("axis"))
+    if n.words[0] == "cumprod":
+        x = 1 + x / 100
     return lambda: f.accumulate(x, axis, out=y)
 
 

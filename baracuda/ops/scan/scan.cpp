@@ -1,5 +1,7 @@
 #include "baracuda/ops/scan/scan.hpp"
 #include <algorithm>
+#include <atomic>
+#include <thread>
 #include "baracuda/ops/scan/scan_lanes.hpp"
 
 namespace baracuda {
@@ -18,7 +20,8 @@ Scratch carve_scratch(const ScanDescriptor& d, bool products, Carver& c) {
   if (d.shape.numel() == 0) return out;
   const int64_t n = length(d), lanes = d.shape.numel() / n;
   if (may_split(d, c.threads())) {
-    out.block = c.take<ScanState>("carries of blocks", segment(lanes, n, c.threads()) * lanes);
+    const int64_t most = std::max(segment(lanes, n, c.threads()), chunk(lanes, n, c.threads()) * c.threads());
+    out.block = c.take<ScanState>("carries of blocks", most * lanes);
     out.running = c.take<ScanState>("carries of segments", lanes);
   }
   if (products) out.products = c.take<double>("products", products_of(n) * lanes);
@@ -32,14 +35,22 @@ struct Runner {
   const RowWalk<5> walk;
   const int64_t n;
   const int threads;
+  const bool cheap;  // its kernels may be direct
   const Arrangement how;
   const Scratch scratch;
+  const bool direct;
   void (*const scan)(const ScanLanes&);
 
-  Runner(const ScanDescriptor& d, const Lanes& l, const ScanKernels& kernels, const Scratch& scratch, int threads)
+  Runner(const ScanDescriptor& d, const Lanes& l, const ScanKernels& kernels, const Scratch& scratch, int threads, const ScanDirect* direct_kernels)
       : d(d), l(l), kernels(kernels), walk(outer_axes(l.out.shape), {&l.in[0], &l.in[1], &l.in[2], &l.out, &l.out2}), n(l.out.shape.last()),
-        threads(threads), how(arrange<5>(walk, {&l.in[0], &l.in[1], &l.in[2], &l.out, &l.out2}, n, threads)), scratch(scratch),
-        scan(kernels.scan[int(d.kind)][d.dtype]) {}
+        threads(threads), cheap(direct_kernels && d.kind != ScanKind::logcumsumexp && is_floating(d.dtype) && !d.exclusive && l.out2.absent()),
+        how(arrange<5>(walk, {&l.in[0], &l.in[1], &l.in[2], &l.out, &l.out2}, n, threads, cheap)), scratch(scratch), direct(cheap && is_direct()),
+        scan(direct ? direct_kernels->scan[int(d.kind)][d.dtype] : kernels.scan[int(d.kind)][d.dtype]) {}
+
+  bool is_direct() const {
+    const int64_t along = step(l.in[0]);
+    return how.columns ? walk.pitch(0) == 1 && walk.pitch(3) == 1 : step(l.out) == along && (along == 1 || along == -1);
+  }
 
   // `count` lanes from lane `first` on, at these offsets.
   ScanLanes lanes(const int64_t (&o)[5], int64_t first, int64_t count) const {
@@ -102,6 +113,32 @@ struct Runner {
       }
     });
   }
+  // Chunk by chunk, each by one thread: totals of its blocks, what came before each, its blocks. A chunk waits for what the one before it hands on,
+  // which its thread has taken earlier and needs its totals alone for.
+  void chained() const {
+    const int64_t all = blocks(n), most = chunk(walk.rows, n, threads), chunks = (all + most - 1) / most;
+    std::atomic<int64_t> next{0};  // the chunk whose turn it is to take what comes before it
+    parallel_for(chunks, 1, threads, [&](int64_t from, int64_t to, int worker) {
+      ScanState* const carries = scratch.block + worker * most * walk.rows;
+      for (int64_t c = from; c < to; ++c) {
+        const int64_t begin = c * most, end = std::min(all, begin + most);
+        auto each = [&](auto&& f) {
+          for (int64_t g = 0, first; g < groups(); ++g) {
+            ScanLanes p = group(g, first);
+            p.begin = begin, p.end = end;
+            f(p, first);
+          }
+        };
+        if (end < all) each([&](ScanLanes& p, int64_t first) { p.total = carries + first, p.total_pitch = walk.rows, scan(p); });
+        else std::fill_n(carries, (end - begin) * walk.rows, ScanState{});
+        for (int spins = 0; next.load(std::memory_order_acquire) != c; ++spins)
+          if (spins > 1000) std::this_thread::yield();
+        kernels.carries[int(d.kind)][d.dtype]({carries, scratch.running, end - begin, walk.rows, c == 0, d.ties == ScanTies::first});
+        next.store(c + 1, std::memory_order_release);
+        each([&](ScanLanes& p, int64_t first) { p.carry = carries + first, p.ahead = most * threads * kScanBlock, scan(p); });
+      }
+    });
+  }
   // Segment by segment: totals of blocks, what came before each, blocks. A thread takes a stretch of blocks; the last stretch of a
   // lane is nobody's past, unless a segment follows.
   void split() const {
@@ -116,8 +153,7 @@ struct Runner {
       each(s, count, grain, [&](ScanLanes p, int64_t first, int64_t g, int64_t begin, int64_t end) {
         const int64_t past = last ? ((g + 1) * count - 1) / stretch * stretch - g * count : count;
         for (int64_t b = begin; b < end; ++b) {
-          p.begin = s + b, p.end = s + b + 1;
-          p.total = scratch.block + b * walk.rows + first;
+          p.begin = s + b, p.end = s + b + 1, p.total = scratch.block + b * walk.rows + first;
           if (b < past) scan(p);
           else std::fill_n(p.total, p.lanes, ScanState{});
         }
@@ -155,15 +191,17 @@ PrecisionGuarantee scan_detail::scan_guarantee(const ScanDescriptor& d) {
   return {.math_precision = kept, .accumulator = kept, .batch_invariant = true};
 }
 void scan_detail::carve_lanes(const ScanDescriptor& d, bool products, Carver& c) { carve_scratch(d, products, c); }
-void scan_detail::run_lanes(const ScanDescriptor& d, const ScanKernels& kernels, const Lanes& lanes, Carver c, int threads) {
+void scan_detail::run_lanes(const ScanDescriptor& d, const ScanKernels& kernels, const Lanes& lanes, Carver c, int threads, const ScanDirect* direct) {
   if (d.shape.numel() == 0) return;
   const Scratch scratch = carve_scratch(d, kernels.products[d.dtype] && d.kind == ScanKind::cumprod, c);
-  const Runner r(d, lanes, kernels, scratch, threads);
-  r.how.split ? r.split() : r.whole();
+  const Runner r(d, lanes, kernels, scratch, threads, direct);
+  if (!r.how.split) r.whole();
+  else if (r.direct) r.chained();
+  else r.split();
 }
 void scan_detail::run_scan(const ScanDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& indices, Carver c, int threads) {
   const Lanes lanes{{along(x, d, d.reverse)}, along(y, d, d.reverse), along(indices, d, d.reverse), d.reverse};
-  run_lanes(d, BARACUDA_ISA_PICK(scan_kernels), lanes, c, threads);
+  run_lanes(d, BARACUDA_ISA_PICK(scan_kernels), lanes, c, threads, &BARACUDA_ISA_PICK_BF16(scan_direct));
 }
 
 DType Scan::y_dtype(const Descriptor& d) {

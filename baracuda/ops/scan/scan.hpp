@@ -11,8 +11,8 @@
 // which NaNs are too, the last in scan order, or the first with ties = first; -1 where an exclusive scan is still empty.
 // In place: y may be x where the strides and the dtype are equal.
 // Numerics: cumsum in f64 for f32 and f64, in f32 for halves; cumprod in f64; logcumsumexp in f32 (f64 for f64), carries in
-// f64; cummax and cummin are exact. The order is a tree of the axis' length alone (groups of 8 in order where sums are kept in f64,
-// else of 8 or 16 by Sklansky's network; groups of a block of 1024 in order, blocks in order), the same for rows and columns and
+// f64; cummax and cummin are exact. The order is a tree of the axis' length alone (groups of 8 or 16 by
+// Sklansky's network, groups of a block of 1024 in order, blocks in order), the same for rows and columns and
 // any number of threads. Workspace: only where there are fewer lanes than 1024 per thread; carries of blocks.
 // CUDA has orders of its own, one for rows and one for columns, and other workspace: see scan.md.
 // Guarantee: deterministic, batch invariant, same bits for any instruction set.

@@ -10,6 +10,7 @@ namespace baracuda {
 inline constexpr int kScanBlock = 1024;
 inline constexpr int kScanChunk = 512;    // elements of a row that go through L1 at a time
 inline constexpr int kScanStrip = 256;    // most lanes of one call with columns = true
+inline constexpr int kScanDirectStrip = 1024;  // of ScanDirect
 inline constexpr int kScanProducts = 64;  // elements to a saved product of cumprod's gradient
 inline constexpr int kScanKinds = 5;
 struct alignas(8) ScanState { char bytes[24]; };  // what a lane carries from block to block, opaque outside the units
@@ -32,9 +33,11 @@ struct ScanLanes {
   bool first;                // ties
   bool past;                 // the output is larger than the caches: write past them
   const ScanState* carry;    // per lane, before `begin`; null: nothing came before
-  ScanState* total;          // per lane: the total of the blocks, and nothing else is written; null: scan
+  ScanState* total;          // of each block b and lane, at (b - begin) * total_pitch + lane: its total, and nothing else is written; null: scan
   double* products;          // cumprod's gradient: of every kScanProducts elements, per lane, then of what lies behind them
   int64_t products_pitch;    // from piece to piece
+  int64_t total_pitch = 0;
+  int64_t ahead = 0;         // elements along the axis to what is read next but one, 0: the next ones (ScanDirect alone)
 };
 // carries[b * lanes + lane] holds the totals of blocks and gets what came before each; running goes on from segment to
 // segment and begins as nothing when `start`.
@@ -51,6 +54,11 @@ struct ScanKernels {
 BARACUDA_ISA_TABLE(ScanKernels, scan_kernels)
 BARACUDA_ISA_TABLE(ScanKernels, scan_grad_kernels)  // lanes run against the scan
 BARACUDA_ISA_TABLE(ScanKernels, linear_recurrence_kernels)  // forward; the gradient of x, and of a, against the scan
+
+// Sums, products and extrema of floats, the bits of scan_kernels, where nothing is asked for but y, in[0] and out are of the scan's own dtype, and
+// either lanes lie side by side (columns, pitches of 1) or their elements do (steps of 1, or -1, in both).
+struct ScanDirect { ByDType<void (*)(const ScanLanes&)> scan[4]; };
+BARACUDA_ISA_TABLE_BF16(ScanDirect, scan_direct)
 
 // Elements in the computing type: float for f16, bf16 and f32, double for f64, 64-bit integers for the others (the same bits
 // for i64 and u64).

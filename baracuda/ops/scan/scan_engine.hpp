@@ -222,14 +222,15 @@ template <class Op> class Rows {
   void run(int64_t lane) {
     before_ = p_.carry ? get_state<Op>(p_.carry + lane) : Op::identity();
     for (int64_t b = p_.begin; b < p_.end; ++b) {
+      if (p_.total) before_ = Op::identity();
       carry_ = Op::template enter<false>(&before_);
       if constexpr (!Op::kGradient) last_ = b == 0 ? Op::empty(p_.empty) : Op::value(before_);
       last_at_ = -1;
       const int64_t from = b * kScanBlock, to = p_.n - from < kScanBlock ? p_.n : from + kScanBlock;
       for (int64_t i = from; i < to; i += kScanChunk) piece(lane, i, to - i < kScanChunk ? int(to - i) : kScanChunk);
       Op::template leave<false>(carry_, &before_, from);
+      if (p_.total) put_state<Op>(p_.total + (b - p_.begin) * p_.total_pitch + lane, before_);
     }
-    if (p_.total) put_state<Op>(p_.total + lane, before_);
   }
 };
 
@@ -246,7 +247,7 @@ template <class Op> class Columns {
   const ScanLanes& p_;
   alignas(64) E in_[kIn][K * S], out_[(K + 1) * S], out2_[has_two<Op>() ? K * S : 1];  // out: a row for the element before, then one for each step
   alignas(64) Index at_[Op::kIndexed ? (K + 1) * S : 1];
-  alignas(64) int64_t wide_[Op::kIndexed || Op::kGradient ? S : 1];
+  alignas(64) int64_t wide_[Op::kIndexed || Op::kGradient ? S : 1], place_[Op::kIndexed ? S : 1];  // place: of what came before the block
   alignas(64) typename Op::State before_[S];
   alignas(64) typename Op::template Carry<true> carry_[S / N];
 
@@ -293,10 +294,8 @@ template <class Op> class Columns {
     if constexpr (Op::kIndexed) {
       for (int k = 0; k < steps; ++k) {
         const Index* const at = at_ + (k + !shift) * S;
-        for (int l = 0; l < lanes; ++l) {
-          const int64_t place = at[l] < 0 ? before_[l].index : block + at[l];
-          wide_[l] = p_.falling && place >= 0 ? p_.n - 1 - place : place;
-        }
+        const int64_t turn = p_.falling ? -1 : 1, zero = p_.falling ? p_.n - 1 - block : block;
+        for (int l = 0; l < lanes; ++l) wide_[l] = at[l] < 0 ? place_[l] : zero + turn * at[l];
         const ScanPort& to = p_.out2;
         scan_stage.out[DType::i64](wide_, to.at + (lane * to.pitch + (i + k) * to.step) * 8, to.pitch, lanes, p_.past);
       }
@@ -344,11 +343,16 @@ template <class Op> class Columns {
       const int lanes = p_.lanes - lane < kAbreast ? int(p_.lanes - lane) : kAbreast, all = (lanes + N - 1) / N * N;
       for (int l = 0; l < all; ++l) before_[l] = p_.carry && l < lanes ? get_state<Op>(p_.carry + lane + l) : Op::identity();
       for (int64_t b = p_.begin; b < p_.end; ++b) {
+        if (p_.total)
+          for (int l = 0; l < all; ++l) before_[l] = Op::identity();
         for (int l = 0; l < all; l += N) carry_[l / N] = Op::template enter<true>(before_ + l);
         if constexpr (!Op::kGradient)
           for (int l = 0; l < all; ++l) out_[l] = b == 0 ? Op::empty(p_.empty) : Op::value(before_[l]);
         if constexpr (Op::kIndexed)
-          for (int l = 0; l < all; ++l) at_[l] = -1;
+          for (int l = 0; l < all; ++l) {
+            const int64_t place = before_[l].index;
+            at_[l] = -1, place_[l] = p_.falling && place >= 0 ? p_.n - 1 - place : place;
+          }
         const int64_t from = b * kScanBlock, to = p_.n - from < kScanBlock ? p_.n : from + kScanBlock;
         for (int64_t i = from; i < to; i += K) {
           const int n = to - i < K ? int(to - i) : K;
@@ -356,9 +360,9 @@ template <class Op> class Columns {
           if (!p_.total) write(lane, lanes, i, n, from);
         }
         for (int l = 0; l < all; l += N) Op::template leave<true>(carry_[l / N], before_ + l, from);
+        if (p_.total)
+          for (int l = 0; l < lanes; ++l) put_state<Op>(p_.total + (b - p_.begin) * p_.total_pitch + lane + l, before_[l]);
       }
-      if (p_.total)
-        for (int l = 0; l < lanes; ++l) put_state<Op>(p_.total + lane + l, before_[l]);
     }
   }
 };

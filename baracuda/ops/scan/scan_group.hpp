@@ -42,11 +42,22 @@ template <int d, bool kDown, class V> BARACUDA_HD V taken(V v, V none) {
 template <int d, bool kDown, class V> BARACUDA_HD V merged(V v, V joined) {  // `joined` where a lane takes
   return pick(v, joined, [](int l) { return bool(l & d) != kDown ? V::kWidth + l : l; });
 }
+// The lanes that take, as bits; each lane that takes, the one that it takes, and in the others the lane itself.
+template <int d, bool kDown, int N> inline constexpr uint32_t kTakers = [] {
+  uint32_t m = 0;
+  for (int l = 0; l < N; ++l) m |= uint32_t(bool(l & d) != kDown) << l;
+  return m;
+}();
+template <int d, bool kDown, class V> BARACUDA_HD V source(V v) {
+  return pick(v, v, [](int l) { return bool(l & d) == kDown ? l : kDown ? (l | (d - 1)) + 1 : (l & ~(d - 1)) - 1; });
+}
+// join has in<lanes>(a, b) where it can leave the other lanes of b as they are.
 template <int d, bool kDown, int kPacks, class S, class J> BARACUDA_HD void rounds(S* v, S none, const J& join) {
   if constexpr (d < S::kWidth) {
 #pragma GCC unroll 16
     for (int k = 0; k < kPacks; ++k) {
-      if constexpr (kIsPair<S>) {  // there is no neutral pair where an element may be infinite
+      if constexpr (requires { join.template in<1u>(v[k], v[k]); }) v[k] = join.template in<kTakers<d, kDown, S::kWidth>>(source<d, kDown>(v[k]), v[k]);
+      else if constexpr (kIsPair<S>) {  // there is no neutral pair where an element may be infinite
         const S j = join(S{taken<d, kDown>(v[k].a, v[k].a), taken<d, kDown>(v[k].b, v[k].b)}, v[k]);
         v[k] = {merged<d, kDown>(v[k].a, j.a), merged<d, kDown>(v[k].b, j.b)};
       } else v[k] = join(taken<d, kDown>(v[k], none), v[k]);

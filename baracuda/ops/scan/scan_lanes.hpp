@@ -31,14 +31,15 @@ inline int64_t step(const TensorView& v) { return v.absent() ? 0 : v.strides[v.s
 inline void* at(const TensorView& v, int64_t offset) { return v.absent() ? nullptr : v.as<char>() + offset * int64_t(byte_size(v.dtype)); }
 
 // Lanes next to each other in memory go side by side (columns), and so do lanes of a few elements, in strips that leave every
-// thread enough of them; `split` says that there are too few lanes for the threads, so that these share the blocks of a lane.
+// thread enough of them; `split` says that there are too few lanes for the threads, so that these share the blocks of a lane. `direct`: totals are
+// cheap and strips may be wide (ScanDirect).
 struct Arrangement {
   bool columns = false, split = false;
   int64_t strip = 1, strips = 1;  // lanes to a call with columns, calls to a row of lanes
 };
 constexpr int64_t kCached = 16 << 20;  // bytes of an output from which on it is written past the caches
-constexpr int64_t kLeastPerThread = 4, kFewColumns = 8, kLeastStrip = 16, kShort = 16;
-template <int K> Arrangement arrange(const RowWalk<K>& walk, const TensorView* const (&views)[K], int64_t n, int threads) {
+constexpr int64_t kLeastPerThread = 4, kFewColumns = 8, kLeastStrip = 16, kLeastDirectStrip = 64, kShort = 16;
+template <int K> Arrangement arrange(const RowWalk<K>& walk, const TensorView* const (&views)[K], int64_t n, int threads, bool direct) {
   Arrangement a;
   const int64_t inner = walk.outer.inner;
   for (int k = 0; k < K; ++k)
@@ -49,13 +50,14 @@ template <int K> Arrangement arrange(const RowWalk<K>& walk, const TensorView* c
     a.split = !one && walk.rows < kLeastPerThread * threads;
     return a;
   }
-  for (a.strip = kScanStrip;; a.strip /= 2) {
+  const int64_t widest = direct ? kScanDirectStrip : kScanStrip, least = direct && blocks(n) >= kLeastPerThread * threads ? kLeastDirectStrip : kLeastStrip;
+  for (a.strip = widest;; a.strip /= 2) {
     a.strips = (inner + a.strip - 1) / a.strip;
     const int64_t groups = walk.outer.rows * a.strips;
     if (threads == 1 || groups >= kLeastPerThread * threads || groups % threads == 0) return a;
-    if (a.strip == kLeastStrip) break;
+    if (a.strip == least) break;
   }
-  if (!one) a.split = true, a.strip = kScanStrip, a.strips = (inner + a.strip - 1) / a.strip;
+  if (!one) a.split = true, a.strip = widest, a.strips = (inner + a.strip - 1) / a.strip;
   return a;
 }
 // Blocks of every lane that are taken at once when lanes are split: what fits in the caches, so that the second look is cheap.
@@ -63,6 +65,11 @@ template <int K> Arrangement arrange(const RowWalk<K>& walk, const TensorView* c
 inline int64_t segment(int64_t lanes, int64_t n, int threads) {
   const int64_t fit = (threads <= 2 ? 32768 : 512) / lanes;
   return fit < 1 ? 1 : fit < blocks(n) ? fit : blocks(n);
+}
+// Blocks of every lane that a thread takes at a time where totals are cheap: they stay in its second-level cache from the first look to the second.
+inline int64_t chunk(int64_t lanes, int64_t n, int threads) {
+  const int64_t fit = 128 / lanes, share = blocks(n) / (kLeastPerThread * threads), least = fit < share ? fit : share;
+  return least < 1 ? 1 : least;
 }
 inline bool may_split(const ScanDescriptor& d, int threads) {
   const int64_t n = length(d);
@@ -76,7 +83,7 @@ struct Lanes {
 };
 // Scratch: carries of split lanes, and products for the gradient of cumprod.
 void carve_lanes(const ScanDescriptor& d, bool products, Carver& c);
-void run_lanes(const ScanDescriptor& d, const ScanKernels& kernels, const Lanes& lanes, Carver c, int threads);
+void run_lanes(const ScanDescriptor& d, const ScanKernels& kernels, const Lanes& lanes, Carver c, int threads, const ScanDirect* direct = nullptr);
 // The forward, from its own arguments.
 void run_scan(const ScanDescriptor& d, const TensorView& x, const TensorView& y, const TensorView& indices, Carver c, int threads);
 using Scanned = TypeList<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, f16, bf16, float, double>;

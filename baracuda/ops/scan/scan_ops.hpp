@@ -58,19 +58,65 @@ template <class Op> constexpr int row_elements() {
 template <class Op, bool kColumns> inline constexpr int kPacks = kColumns ? Op::kStep : kRowStep / Op::V::kWidth;
 template <class Op, bool kColumns> inline constexpr int kGroupPacks = kColumns ? Op::W : Op::W / Op::V::kWidth;
 
-struct Add { static constexpr double kIdentity = -0.0, kEmpty = 0; template <class V> BARACUDA_HD static V of(V a, V b) { return a + b; } };
-struct Mul { static constexpr double kIdentity = 1, kEmpty = 1; template <class V> BARACUDA_HD static V of(V a, V b) { return a * b; } };
+// b in the other lanes.
+template <uint32_t kLanes, class V> BARACUDA_HD V only(V b, V joined) {
+  constexpr int N = V::kWidth;
+  return pick(b, joined, [](int l) { return kLanes >> l & 1 ? N + l : l; });
+}
+struct Add {
+  static constexpr double kIdentity = -0.0, kEmpty = 0;
+  template <class V> BARACUDA_HD static V of(V a, V b) { return a + b; }
+  template <class V> BARACUDA_HD V operator()(V a, V b) const { return a + b; }
+  template <uint32_t kLanes, class V> BARACUDA_HD V in(V a, V b) const {
+#if BARACUDA_VECTOR_BYTES == 64
+    if constexpr (std::is_same_v<V, Pack<float, 16>>) return V::of(Raw<float, 16>(_mm512_mask_add_ps(__m512(b.v), kLanes, __m512(a.v), __m512(b.v))));
+    if constexpr (std::is_same_v<V, Pack<double, 8>>) return V::of(Raw<double, 8>(_mm512_mask_add_pd(__m512d(b.v), kLanes, __m512d(a.v), __m512d(b.v))));
+#endif
+    return only<kLanes>(b, a + b);
+  }
+};
+struct Mul {
+  static constexpr double kIdentity = 1, kEmpty = 1;
+  template <class V> BARACUDA_HD static V of(V a, V b) { return a * b; }
+  template <class V> BARACUDA_HD V operator()(V a, V b) const { return a * b; }
+  template <uint32_t kLanes, class V> BARACUDA_HD V in(V a, V b) const {
+#if BARACUDA_VECTOR_BYTES == 64
+    if constexpr (std::is_same_v<V, Pack<double, 8>>) return V::of(Raw<double, 8>(_mm512_mask_mul_pd(__m512d(b.v), kLanes, __m512d(a.v), __m512d(b.v))));
+#endif
+    return only<kLanes>(b, a * b);
+  }
+};
 
-// Sums (-0 is the neutral element: 0 would turn -0 into 0) and products of E, kept in A. In f64 a group is a run.
+// Two groups of a row, its even elements in v[0] and its odd ones in v[1]. Those that come second in their pair take the sums of pairs and hand them on to
+// both, which is the network's way. c, what came before, becomes what goes on.
+template <class V> struct TwoGroups { V first, second; };  // their totals
+template <bool kDown, class V, class J> BARACUDA_HD TwoGroups<V> by_turns(V* v, V& c, const J& join) {
+  constexpr int N = V::kWidth;
+  constexpr uint32_t kUpper = ((1u << N / 2) - 1) << N / 2, kSecond = kDown ? kUpper >> N / 2 : kUpper;
+  V &one = v[kDown], &two = v[!kDown];
+  two = join(one, two);
+  auto round = [&]<int d>() __attribute__((always_inline)) {
+    const V from = source<d, kDown>(two);
+    one = join.template in<kTakers<d, kDown, N>>(from, one), two = join.template in<kTakers<d, kDown, N>>(from, two);
+  };
+  round.template operator()<1>(), round.template operator()<2>(), round.template operator()<4>();
+  const TwoGroups<V> t{spread_lane<kDown ? N / 2 : N / 2 - 1>(two), spread_lane<kDown ? 0 : N - 1>(two)};
+  const V then = join(c, t.first), before = only<kSecond>(c, then);
+  v[0] = join(before, v[0]), v[1] = join(before, v[1]);
+  c = join(then, t.second);
+  return t;
+}
+
+// Sums (-0 is the neutral element: 0 would turn -0 into 0) and products of E, kept in A.
 template <class E_, class A, class F> struct Fold {
   using E = E_;
   using State = A;
   using Index = int32_t;
   using V = Pack<A, kLanes<A>>;
   static constexpr int N = V::kWidth, W = kGroup<A>, kStep = W, kIn = 1, kPlaces = -1;
-  static constexpr bool kIndexed = false, kGradient = false, kTurned = std::is_same_v<A, double>;
-  template <bool kColumns> using CarryPack = std::conditional_t<kTurned && !kColumns, Pack<A, 1>, V>;
-  template <bool kColumns> struct Carry { CarryPack<kColumns> c, total; };
+  static constexpr bool kIndexed = false, kGradient = false, kIsFold = true;
+  using Join = F;
+  template <bool> struct Carry { V c, total; };
   BARACUDA_HD static State identity() { return A(F::kIdentity); }
   BARACUDA_HD static State join(State a, State b, bool) { return F::of(a, b); }
   BARACUDA_HD static E value(State s) { return E(s); }
@@ -78,47 +124,42 @@ template <class E_, class A, class F> struct Fold {
   BARACUDA_HD static E fill(int) { return E(F::kIdentity); }
   template <bool kColumns> BARACUDA_HD static Carry<kColumns> enter(const State* s) {
     if constexpr (kColumns) return {load<N>(s), F::kIdentity};
-    else return {spread<CarryPack<false>>(*s), F::kIdentity};
+    else return {spread<V>(*s), F::kIdentity};
   }
   template <bool kColumns> BARACUDA_HD static void leave(const Carry<kColumns>& c, State* s, int64_t) {
     for (int l = 0; l < (kColumns ? N : 1); ++l) s[l] = F::of(s[l], c.total.lane(l));
   }
-  template <bool kColumns, class Packs> BARACUDA_HD static void scan(Packs& v, Carry<kColumns>& c, const Step<Fold>&) {
-    if constexpr (kTurned && !kColumns) {
-      constexpr int H = kRunPacks<false, V>;
-      auto at = [](int j, int h) { return run_place<false, V>(j, h); };
-      alignas(64) A run[kRun], before[kRun];
+  // kPacks packs, whole groups; kDown: from the last element of the last pack to the first.
+  template <bool kColumns, int kPacks, bool kDown = false> BARACUDA_HD static void take(V* v, Carry<kColumns>& c, bool) {
+    constexpr int G = kGroupPacks<Fold, kColumns>;
 #pragma GCC unroll 8
-      for (int h = 0; h < H; ++h) {
-#pragma GCC unroll 8
-        for (int j = 1; j < kRun; ++j) v[0][at(j, h)] = F::of(v[0][at(j - 1, h)], v[0][at(j, h)]);
-        store<A, N>(run + h * N, v[0][at(kRun - 1, h)]);
-      }
-#pragma GCC unroll 8
-      for (int r = 0; r < kRun; ++r) {
-        const Pack<A, 1> t = load<1>(run + r);
-        before[r] = c.c.v, c.c = F::of(c.c, t), c.total = F::of(c.total, t);
-      }
-#pragma GCC unroll 8
-      for (int h = 0; h < H; ++h) {
-        const V b = load<N>(before + h * N);
-#pragma GCC unroll 8
-        for (int j = 0; j < kRun; ++j) v[0][at(j, h)] = F::of(b, v[0][at(j, h)]);
-      }
-    } else {
-      constexpr int G = kGroupPacks<Fold, kColumns>;
-#pragma GCC unroll 8
-      for (int g = 0; g < kPacks<Fold, kColumns>; g += G) {
-        if constexpr (kTurned)
-#pragma GCC unroll 8
-          for (int k = g + 1; k < g + G; ++k) v[0][k] = F::of(v[0][k - 1], v[0][k]);
-        else prefix<kColumns, W>(v[0] + g, V(F::kIdentity), [](V a, V b) { return F::of(a, b); });
-        const V t = total<kColumns, W>(v[0] + g);
+    for (int i = 0; i < kPacks; i += G) {
+      V* const g = v + (kDown ? kPacks - G - i : i);
+      prefix<kColumns, W, kDown>(g, V(F::kIdentity), F{});
+      const V t = total<kColumns, W, kDown>(g);
 #pragma GCC unroll 16
-        for (int k = g; k < g + G; ++k) v[0][k] = F::of(c.c, v[0][k]);
-        c.c = F::of(c.c, t), c.total = F::of(c.total, t);
-      }
+      for (int k = 0; k < G; ++k) g[k] = F::of(c.c, g[k]);
+      c.c = F::of(c.c, t), c.total = F::of(c.total, t);
     }
+  }
+  // The total alone, of a column's group.
+  template <int kPacks> BARACUDA_HD static void count(V* v, Carry<true>& c, bool) {
+#pragma GCC unroll 4
+    for (int d = 1; d < kPacks; d *= 2)
+#pragma GCC unroll 16
+      for (int k = 0; k < kPacks; k += 2 * d) v[k] = F::of(v[k], v[k + d]);
+    c.total = F::of(c.total, v[0]);
+  }
+  template <int kPacks, bool kDown> BARACUDA_HD static bool take_by_turns(V* v, Carry<false>& c, bool) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kPacks; i += 2) {
+      const TwoGroups<V> t = by_turns<kDown>(v + (kDown ? kPacks - 2 - i : i), c.c, F{});
+      c.total = F::of(F::of(c.total, t.first), t.second);
+    }
+    return true;
+  }
+  template <bool kColumns, class Packs> BARACUDA_HD static void scan(Packs& v, Carry<kColumns>& c, const Step<Fold>& s) {
+    take<kColumns, kPacks<Fold, kColumns>>(v[0], c, s.first);
   }
 };
 
@@ -132,7 +173,7 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
   using Mask = typename V::Mask;
   struct State { E v; int64_t index; };  // index < 0: nothing yet
   static constexpr int N = V::kWidth, W = kGroup<E>, kStep = W, kIn = 1, kPlaces = -1;
-  static constexpr bool kIndexed = kIndexed_, kGradient = false, kWhole = std::is_integral_v<E>;
+  static constexpr bool kIndexed = kIndexed_, kGradient = false, kWhole = std::is_integral_v<E>, kIsFold = false;
   template <bool> struct Carry { V c; I at, nothing; };  // nothing: -1 where no element came before the block
   BARACUDA_HD static E empty(int64_t least) { return kWhole ? E(least) : E(kMax ? -kInf : kInf); }
   BARACUDA_HD static E fill(int) {
@@ -178,38 +219,66 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
     else if constexpr (kMax) return where(a > b, a, b);
     else return where(a < b, a, b);
   }
-  template <bool kColumns, class Packs, class J>
-  BARACUDA_HD static void fold(Packs& v, V& c, const J& join) {
+  struct Over {
+    BARACUDA_HD V operator()(V a, V b) const { return over(a, b); }
+    template <uint32_t kLanes> BARACUDA_HD V in(V a, V b) const {
+#if BARACUDA_VECTOR_BYTES == 64
+      if constexpr (std::is_same_v<V, Pack<float, 16>>) {
+        const __m512 x = __m512(a.v), y = __m512(b.v);
+        return V::of(Raw<float, 16>(kMax ? _mm512_mask_max_ps(y, kLanes, x, y) : _mm512_mask_min_ps(y, kLanes, x, y)));
+      }
+#endif
+      return only<kLanes>(b, over(a, b));
+    }
+  };
+  template <bool kColumns, int kPacks, bool kDown = false, class J> BARACUDA_HD static void fold(V* v, V& c, const J& join) {
     constexpr int G = kGroupPacks<Extremum, kColumns>;
 #pragma GCC unroll 8
-    for (int g = 0; g < kPacks<Extremum, kColumns>; g += G) {
-      prefix<kColumns, W>(v + g, spread<V>(fill(0)), join);
-      const V t = total<kColumns, W>(v + g);
+    for (int i = 0; i < kPacks; i += G) {
+      V* const g = v + (kDown ? kPacks - G - i : i);
+      prefix<kColumns, W, kDown>(g, spread<V>(fill(0)), join);
+      const V t = total<kColumns, W, kDown>(g);
 #pragma GCC unroll 16
-      for (int k = g; k < g + G; ++k) v[k] = join(c, v[k]);
+      for (int k = 0; k < G; ++k) g[k] = join(c, g[k]);
       c = join(c, t);
     }
   }
-  template <bool kColumns, class Packs> [[gnu::noinline]] static void fold_careful(Packs& v, V& c, bool first) {
+  template <bool kColumns, int kPacks, bool kDown = false> [[gnu::noinline]] static void fold_careful(V* v, V& c, bool first) {
     const Mask last = mask(!first);
-    fold<kColumns>(v, c, [&](V a, V b) __attribute__((always_inline)) { return where(takes(b, a, last), b, a); });
+    fold<kColumns, kPacks, kDown>(v, c, [&](V a, V b) __attribute__((always_inline)) { return where(takes(b, a, last), b, a); });
+  }
+  template <int kPacks> BARACUDA_HD static bool is_careful(const V* v, V c, bool first) {
+    if constexpr (kWhole) return false;
+    else {
+      V sum = c;  // NaN where one of them is, and where infinities meet, which only takes longer
+#pragma GCC unroll 16
+      for (int k = 0; k < kPacks; ++k) sum = sum + v[k];
+      return first || any(is_nan(sum));
+    }
+  }
+  template <bool kColumns, int kPacks, bool kDown = false> BARACUDA_HD static void take(V* v, Carry<kColumns>& c, bool first) {
+    if (is_careful<kPacks>(v, c.c, first)) fold_careful<kColumns, kPacks, kDown>(v, c.c, first);
+    else fold<kColumns, kPacks, kDown>(v, c.c, Over{});
+  }
+  template <int kPacks> BARACUDA_HD static void count(V* v, Carry<true>& c, bool first) {
+    if (is_careful<kPacks>(v, c.c, first)) return fold_careful<true, kPacks>(v, c.c, first);
+#pragma GCC unroll 16
+    for (int k = 0; k < kPacks; ++k) c.c = over(c.c, v[k]);
+  }
+  template <int kPacks, bool kDown> BARACUDA_HD static bool take_by_turns(V* v, Carry<false>& c, bool first) {
+    if (is_careful<kPacks>(v, c.c, first)) return false;
+#pragma GCC unroll 4
+    for (int i = 0; i < kPacks; i += 2) by_turns<kDown>(v + (kDown ? kPacks - 2 - i : i), c.c, Over{});
+    return true;
   }
   template <bool kColumns, class Packs> BARACUDA_HD static void scan(Packs& v, Carry<kColumns>& c, const Step<Extremum>& s) {
     constexpr int K = kPacks<Extremum, kColumns>, G = kGroupPacks<Extremum, kColumns>;
     V x[K];
     const V before = c.c;
-    bool careful = false;
-    if constexpr (!kWhole) {
-      V sum = c.c;  // NaN where one of them is, and where infinities meet, which only takes longer
-#pragma GCC unroll 16
-      for (int k = 0; k < K; ++k) sum = sum + v[0][k];
-      careful = s.first || any(is_nan(sum));
-    }
     if constexpr (kIndexed)
 #pragma GCC unroll 16
       for (int k = 0; k < K; ++k) x[k] = v[0][k];
-    if (careful) fold_careful<kColumns>(v[0], c.c, s.first);
-    else fold<kColumns>(v[0], c.c, [](V a, V b) __attribute__((always_inline)) { return over(a, b); });
+    take<kColumns, K>(v[0], c, s.first);
     if constexpr (kIndexed) {
       V earlier[K];
       I at[K];

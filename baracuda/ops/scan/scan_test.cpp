@@ -150,22 +150,47 @@ TEST(Scan, RowsEqualColumnsEqualSplitRows) {
       set_threads(before);
     }
 }
+TEST(Scan, ThreadsHandOnTotals) {  // chunk by chunk: also where the greatest is a zero of either sign, and behind a NaN
+  const int before = threads();
+  for (ScanKind kind : kKinds)
+    for (DType t : kFloats)
+      for (const Shape& shape : {Shape{70000, 1}, Shape{70000, 3}, Shape{36000, 24}})
+        for (int trial = 0; trial < 3; ++trial) {
+          if (kind == ScanKind::logcumsumexp && trial) continue;
+          const ScanDescriptor d{kind, t, shape, 0, trial == 1};
+          std::vector<double> v = data(kind, t, shape, 6).values();
+          if (trial == 2)
+            for (size_t i = 0; i < v.size(); ++i) v[i] = i % 3 ? (kind == ScanKind::cummin ? std::fabs(v[i]) : -std::fabs(v[i])) : i % 2 ? 0. : -0.;
+          if (trial == 1) v[v.size() / 3] = NAN;
+          const Tensor x(t, shape, v);
+          Tensor want(t, shape), y(t, shape);
+          set_threads(1);
+          ASSERT_OK(run_plan<Scan>(d, {x, want, {}}));
+          for (int team : {2, 3}) {
+            set_threads(team);
+            ASSERT_OK(run_plan<Scan>(d, {x, y, {}}));
+            EXPECT_TRUE(y.same_bits(want)) << describe(d) << " trial " << trial << " threads " << team;
+          }
+        }
+  set_threads(before);
+}
 TEST(Scan, SameBitsOnEveryInstructionSet) {
   const Isa best = isa();
   for (ScanKind kind : kKinds)
-    for (DType t : kFloats) {
-      const ScanDescriptor d{kind, t, {3, 1500}, 1};
-      const Tensor x = data(kind, t, d.shape, 5);
-      Tensor want(t, d.shape), y(t, d.shape);
-      limit_isa(Isa::portable);
-      ASSERT_OK(run_plan<Scan>(d, {x, want, {}}));
-      for (Isa set : {Isa::avx2, Isa::avx512}) {
-        limit_isa(set);
-        ASSERT_OK(run_plan<Scan>(d, {x, y, {}}));
-        EXPECT_TRUE(y.same_bits(want)) << enum_name(kind) << " " << name(t) << " " << name(set);
+    for (DType t : kFloats)
+      for (int trial = 0; trial < 4; ++trial) {
+        const ScanDescriptor d{kind, t, trial / 2 ? Shape{1500, 70} : Shape{3, 1500}, trial / 2 ? 0 : 1, trial % 2 == 1};
+        const Tensor x = data(kind, t, d.shape, 5);
+        Tensor want(t, d.shape), y(t, d.shape);
+        limit_isa(Isa::portable);
+        ASSERT_OK(run_plan<Scan>(d, {x, want, {}}));
+        for (Isa set : {Isa::avx2, Isa::avx512, Isa::avx512bf16}) {
+          limit_isa(set);
+          ASSERT_OK(run_plan<Scan>(d, {x, y, {}}));
+          EXPECT_TRUE(y.same_bits(want)) << describe(d) << " " << name(set);
+        }
+        limit_isa(best);
       }
-      limit_isa(best);
-    }
 }
 TEST(Scan, ReverseTwiceAndExclusive) {
   for (ScanKind kind : kKinds)

@@ -135,6 +135,17 @@ template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<
     pass.join({max, sum, count, w.chunks, w.most});
     for (int64_t c = 0; c < w.chunks; ++c) pass.finish(blocks[c], w.lay, walk, lines.step, at, i, c * kSumChunk);
   };
+  if (const SoftmaxPass short_rows = w.n <= kSumLanes && out.dtype == d.dtype ? pass.short_rows(w.lay, walk, lines.step) : nullptr) {
+    parallel_for(w.lines, std::max<int64_t>(1, kGrain / w.n), threads, [&](int64_t begin, int64_t end, int worker) {
+      walk.runs(begin, end, [&](const int64_t (&at)[K], int64_t, int64_t rows) {
+        SoftmaxBlock b = block_of(worker, 0, 0, int(rows));
+        b.safe = d.kind == SoftmaxKind::safe_softmax;
+        pass.place_all(b, walk, lines.step, at, 0);
+        short_rows(b);
+      });
+    });
+    return {};
+  }
   if (streams(d, lines, walk, w) && pass.streams(w.lay)) {
     const bool columns = w.lay == SoftmaxLay::columns;
     const int64_t most = columns ? kSoftmaxStream : w.most;
@@ -239,13 +250,15 @@ template <int K> struct Forward {
   using Ints = int64_t[K];
   static constexpr int kStages = 3;
 
-  bool streams(SoftmaxLay lay) const { return plain && lay == SoftmaxLay::columns && d.kind != SoftmaxKind::softmin; }
+  bool streams(SoftmaxLay lay) const {
+    return plain && d.kind != SoftmaxKind::softmin && BARACUDA_ISA_PICK_BF16(softmax_streams).forward[int(lay)][is_log(d)][d.dtype];
+  }
   void place_all(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines) const {
     b.in = place(b, a.x, 0, walk, step, at, lines, 0);
     b.out = place(b, a.y, K - 1, walk, step, at, lines, 0);
   }
-  void step(SoftmaxLay, const SoftmaxBlock* const (&blocks)[3]) const {
-    BARACUDA_ISA_PICK_BF16(softmax_streams).forward[is_log(d)][d.dtype](blocks);
+  void step(SoftmaxLay lay, const SoftmaxBlock* const (&blocks)[3]) const {
+    BARACUDA_ISA_PICK_BF16(softmax_streams).forward[int(lay)][is_log(d)][d.dtype](blocks);
     if (const SoftmaxBlock* b = blocks[1]) join({b->max, b->sum, b->count, 1, b->count});
   }
   void ahead(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
@@ -271,6 +284,7 @@ template <int K> struct Forward {
   bool alike(SoftmaxLay lay, const Walk& walk, const Ints& step) const {
     return plain && lay == SoftmaxLay::rows && a.y.dtype == d.dtype && step[0] == 1 && step[K - 1] == 1 && walk.pitch(0) == walk.pitch(K - 1);
   }
+  SoftmaxPass short_rows(SoftmaxLay lay, const Walk& walk, const Ints& step) const { return alike(lay, walk, step) ? k.short_rows[is_log(d)][d.dtype] : nullptr; }
   void again(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
     b.in = place(b, a.x, 0, walk, step, at, lines, elements);
     b.out = place(b, a.y, K - 1, walk, step, at, lines, elements);
@@ -330,6 +344,7 @@ template <int K> struct Backward {
     k.lay[int(lay)].sum[is_log(d)][acc](b);
   }
   bool alike(SoftmaxLay, const Walk&, const Ints&) const { return false; }
+  SoftmaxPass short_rows(SoftmaxLay, const Walk&, const Ints&) const { return nullptr; }
   void again(SoftmaxBlock&, const Walk&, const Ints&, const Ints&, int64_t, int64_t) const {}
   void join(const SoftmaxJoin& j) const {
     if (j.chunks > 1) k.join_sums[acc](j);

@@ -1,6 +1,7 @@
 // Passes over a block of lines that stays in the first or second-level cache: load (and the maximum), exp (and its sum), finish.
 // Memory sees sizeof(in) + sizeof(out) bytes per element; the passes make about 30 operations, 18 of them for exp. The
 // gradient loads dy and y, sums and finishes. Sums are those of row_sum.hpp, the same bits for rows and for columns.
+#include "baracuda/host/lane_fold.hpp"
 #include "baracuda/host/lane_sum.hpp"
 #include "baracuda/ops/softmax/softmax_lanes.hpp"
 
@@ -145,6 +146,79 @@ template <class T, bool kNegate, SoftmaxFinish F> void again_rows(const SoftmaxB
     put_up_to(b.m);
   }
   if (b.past) store_past_fence();
+}
+
+// Rows of at most kSumLanes elements, as many at a time as a register has lanes: these share the folds of lanes and what a row's numbers are made of.
+template <class T, bool kNegate, bool kLog, bool kFull> void short_rows_of(const SoftmaxBlock& b) {  // kFull: of kSumLanes
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>, kMost = kSumLanes / N;
+  using V = Full<A>;
+  struct Largest { BARACUDA_HD static V of(V a, V b) { return larger(a, b); } };
+  struct Sum { BARACUDA_HD static V of(V a, V b) { return a + b; } };
+  const int m = kFull ? kSumLanes : b.m, packs = (m + N - 1) / N, last = m - (packs - 1) * N;
+  const bool past = b.past && reinterpret_cast<uintptr_t>(b.out) % 64 == 0 && m * sizeof(T) % 64 == 0 && b.pitch * sizeof(T) % 64 == 0;
+  alignas(64) A e[N][kSumLanes];
+  for (int c = 0; c < b.count; c += N) {
+    const int rows = b.count - c < N ? b.count - c : N;
+    const T* const x = static_cast<const T*>(b.in) + c * b.pitch;
+    T* const y = static_cast<T*>(b.out) + c * b.pitch;
+    auto value = [&](int r, int k) __attribute__((always_inline)) {
+      const T* const p = x + r * b.pitch + k * N;
+      const V v = k + 1 < packs || last == N ? load<N>(p) : load_tail<N>(p, last & (N - 1), kNegate ? kInf : -kInf);
+      return kNegate ? -v : v;
+    };
+    V row[N];
+    for (int r = 0; r < N; ++r) {
+      row[r] = -kInf;
+      for (int k = 0; r < rows && k < packs; ++k) row[r] = larger(value(r, k), row[r]);
+    }
+    const V top = fold_registers<Largest>(row), base = softmax::base(top);
+    alignas(64) A first_of[N], second_of[N];
+    store<A, N>(first_of, base);
+    for (int r = 0; r < N; ++r) {
+      V sum[kMost];
+      const V own = double(first_of[r]);
+      const char* const next = reinterpret_cast<const char*>(x + (N + r) * b.pitch);
+      for (int k = 0; k < m * int(sizeof(T)); k += 64) __builtin_prefetch(next + k);
+#pragma GCC unroll 64
+      for (int k = 0; k < kMost; ++k) {
+        sum[k] = -0.0;
+        if (r >= rows || k >= packs) continue;
+        sum[k] = softmax::exp_up(value(r, k) - own);
+        if constexpr (!kLog) store<A, N>(e[r] + k * N, sum[k]);
+      }
+#pragma GCC unroll 64
+      for (int w = kMost / 2; w; w /= 2)
+#pragma GCC unroll 64
+        for (int k = 0; k < w; ++k) sum[k] += sum[k + w];
+      row[r] = sum[0];
+    }
+    const V all = fold_registers<Sum>(row);
+    bool once = true;
+    if constexpr (kLog) store<A, N>(first_of, top), store<A, N>(second_of, softmax::log_sum(top, all));
+    else {
+      V first, second;
+      softmax::factor(top, softmax::weight(top, base), all, b.safe, first, second);
+      store<A, N>(first_of, first), store<A, N>(second_of, second);
+      once = baracuda::all(second == 1);
+    }
+    for (int r = 0; r < rows; ++r) {
+      const V first = double(first_of[r]), second = double(second_of[r]);
+      auto element = [&](int k) __attribute__((always_inline)) {
+        if constexpr (kLog) return softmax::log_value(value(r, k), first, second);
+        const V v = load<N>(e[r] + k * N);
+        return once ? v * first : softmax::value(v, first, second);
+      };
+      T* const to = y + r * b.pitch;
+      int k = 0;
+      for (; (k + 2) * N <= m; k += 2) store_twice_rounded<T, N>(to + k * N, element(k), element(k + 1), past);
+      for (; k < packs; ++k) put<T>(to + k * N, element(k), k + 1 < packs ? N : last, 1);
+    }
+  }
+  if (past) store_past_fence();
+}
+template <class T, bool kNegate, bool kLog> void short_rows(const SoftmaxBlock& b) {
+  b.m == kSumLanes ? short_rows_of<T, kNegate, kLog, true>(b) : short_rows_of<T, kNegate, kLog, false>(b);
 }
 
 // What scale and mask make of the buffer. The padding of rows stays what it was.
@@ -383,6 +457,14 @@ constexpr SoftmaxKernels make() {
   SoftmaxKernels k{};
   fill<SoftmaxLay::rows>(k.lay[0]);
   fill<SoftmaxLay::columns>(k.lay[1]);
+  k.short_rows[0] = by_dtype<SoftmaxPass>(Floating{}, []<class T>() -> SoftmaxPass {
+    if constexpr (kLanes<Acc<T>> == 1) return nullptr;
+    else return [](const SoftmaxBlock& b) { b.negate ? short_rows<T, true, false>(b) : short_rows<T, false, false>(b); };
+  });
+  k.short_rows[1] = by_dtype<SoftmaxPass>(Floating{}, []<class T>() -> SoftmaxPass {
+    if constexpr (kLanes<Acc<T>> == 1) return nullptr;
+    else return &short_rows<T, false, true>;
+  });
   using Join = void (*)(const SoftmaxJoin&);
   k.join = by_dtype<Join>(Computing{}, []<class A>() { return &join<A, false>; });
   k.join_log = by_dtype<Join>(Computing{}, []<class A>() { return &join<A, true>; });

@@ -20,6 +20,7 @@ struct SoftmaxBlock {
   void *max, *sum;             // A [count]
   int count, m;
   bool negate;                 // softmin
+  bool safe;                   // of short rows: safe_softmax
   double scale;                // of x and dx; forward: adjust applies it
   double sign;                 // of dx: scale, negative for softmin
   const void* mask;            // bytes, or null; they step like in
@@ -46,6 +47,8 @@ struct SoftmaxKernels {
     ByDType<ByDType<SoftmaxPass>> finish[int(SoftmaxFinish::count)];  // [A][dtype of out]
     ByDType<SoftmaxPass> again[2];          // [dtype of in and out, which lie alike]: load, exp and finish without a buffer, of rows; [1] the logarithm
   } lay[int(SoftmaxLay::count)];
+  // [logarithm][dtype of in and out, which lie alike, steps of 1]: rows of at most kSumLanes elements from memory to memory; null: no registers
+  ByDType<SoftmaxPass> short_rows[2];
   // [A]: what the finish needs, for every chunk: value the two parts of the factor in sum and max, log_value
   // the logarithm in sum and the maximum in max.
   ByDType<void (*)(const SoftmaxJoin&)> join, join_log;
@@ -59,9 +62,9 @@ BARACUDA_ISA_TABLE_BF16(SoftmaxKernels, softmax_kernels)
 inline constexpr int kSoftmaxStream = 32;
 using SoftmaxStep = void (*)(const SoftmaxBlock* const (&blocks)[3]);
 struct SoftmaxStreams {
-  // [logarithm][dtype], columns: finishes blocks[0], whose buffer[0] is blocks[2]'s too, takes the exps and sums of blocks[1] and the
-  // maxima of blocks[2].
-  ByDType<SoftmaxStep> forward[2];
+  // [lay][logarithm][dtype]: finishes blocks[0], takes the exps and sums of blocks[1] and the maxima of blocks[2]. Of columns, the buffer[0] of
+  // blocks[0] is that of blocks[2], too; of rows there is the logarithm of f32 alone: others wait for arithmetic anyhow.
+  ByDType<SoftmaxStep> forward[int(SoftmaxLay::count)][2];
   // [lay][logarithm][dtype]: finishes blocks[0], sums blocks[1]; both have the buffers.
   ByDType<SoftmaxStep> backward[int(SoftmaxLay::count)][2];
 };

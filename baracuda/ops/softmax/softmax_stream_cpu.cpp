@@ -1,6 +1,6 @@
 // Blocks in a stream: while exp of one tile of columns is computed, the next one is read and the one before is written; the gradient
 // finishes a block while the next one is summed. Every element is read from memory once and written once. Columns stand in buffers:
-// lines of a pitch that is a power of two would not stay in the caches. Rows of the gradient are read again from the caches.
+// lines of a pitch that is a power of two would not stay in the caches. Rows are read again from the caches.
 #include "baracuda/host/fetch_ahead.hpp"
 #include "baracuda/host/lane_sum.hpp"
 #include "baracuda/ops/softmax/softmax_lanes.hpp"
@@ -97,6 +97,54 @@ template <class T, bool kLog, bool kPast> BARACUDA_HD void backward_lines(Blocks
 template <class T, bool kLog> void backward_rows(Blocks b) {
   if (!row_past(b[0])) return backward_lines<T, kLog, false>(b);
   backward_lines<T, kLog, true>(b);
+  store_past_fence();
+}
+
+// The logarithm: a row is finished, the next one's exps are summed and the one after that is looked through for its maximum.
+template <class T, bool kBefore, bool kNow, bool kAfter, bool kPast> void forward_row(Blocks b, int c) {
+  const SoftmaxBlock &before = *b[kBefore ? 0 : kNow ? 1 : 2], &now = *b[kNow ? 1 : kBefore ? 0 : 2], &after = *b[kAfter ? 2 : kNow ? 1 : 0];
+  const int64_t m = now.m;
+  auto row = [&](const SoftmaxBlock& block) __attribute__((always_inline)) { return static_cast<const T*>(block.in) + c * block.pitch; };
+  const T *const x0 = row(before), *const x1 = row(now), *const x2 = row(after);
+  const V sum = kBefore ? each(before.sum, c) : V(0), max = kBefore ? each(before.max, c) : V(0), base = kNow ? softmax::base(each(now.max, c)) : V(0);
+  auto element = [&](int64_t j, int count) __attribute__((always_inline)) { return softmax::log_value(part<false>(x0 + j, count, 0), max, sum); };
+  constexpr int kTops = N > 1 ? kSumLanes / N : 1;
+  V top[kTops];
+  for (V& t : top) t = -kInf;
+  const Out<T, kPast> out(before, c);
+  if constexpr (kBefore) out.begin(element);
+  const float total = over_row(m, kBefore ? out.head : 0, [&]<bool kWhole>(V acc, int64_t i) __attribute__((always_inline)) {
+    if constexpr (kBefore) out.template step<kWhole>(i, m, element);
+    if constexpr (kAfter) {
+      constexpr int kLine = 64 / int(sizeof(T));
+      if (i % (kLine > N ? kLine : N) == 0) fetch_ahead<64>(x2 + i);
+      V& t = top[i / N % kTops];
+      t = larger(part<kWhole>(x2 + i, m - i, -kInf), t);
+    }
+    if constexpr (kNow) acc = acc + softmax::exp_up(part<kWhole>(x1 + i, m - i, -kInf) - base);
+    return acc;
+  });
+  if constexpr (kNow) static_cast<float*>(now.sum)[c] = total;
+  if constexpr (kAfter) {
+    for (int k = 1; k < kTops; ++k) top[0] = larger(top[k], top[0]);
+    static_cast<float*>(after.max)[c] = top_lane(top[0]);
+  }
+}
+template <class T, bool kPast> void forward_lines(Blocks b) {
+  const int lines[] = {b[0] ? b[0]->count : 0, b[1] ? b[1]->count : 0, b[2] ? b[2]->count : 0};
+  for (int c = 0; c < lines[0] || c < lines[1] || c < lines[2]; ++c) {
+    if (has(b[0], c) && has(b[1], c) && has(b[2], c)) {
+      forward_row<T, true, true, true, kPast>(b, c);
+      continue;
+    }
+    if (has(b[0], c)) forward_row<T, true, false, false, false>(b, c);
+    if (has(b[1], c)) forward_row<T, false, true, false, false>(b, c);
+    if (has(b[2], c)) forward_row<T, false, false, true, false>(b, c);
+  }
+}
+template <class T> void forward_rows(Blocks b) {
+  if (!row_past(b[0])) return forward_lines<T, false>(b);
+  forward_lines<T, true>(b);
   store_past_fence();
 }
 
@@ -219,7 +267,8 @@ template <class T, bool kLog> void backward_columns(Blocks b) {
 
 template <bool kLog> constexpr void fill(SoftmaxStreams& s) {
   using Types = TypeList<f16, bf16, float>;
-  s.forward[kLog] = by_dtype<SoftmaxStep>(Types{}, []<class T>() { return &forward_columns<T, kLog>; });
+  if constexpr (kLog) s.forward[int(SoftmaxLay::rows)][kLog] = by_dtype<SoftmaxStep>(TypeList<float>{}, []<class T>() { return &forward_rows<T>; });
+  s.forward[int(SoftmaxLay::columns)][kLog] = by_dtype<SoftmaxStep>(Types{}, []<class T>() { return &forward_columns<T, kLog>; });
   s.backward[int(SoftmaxLay::rows)][kLog] = by_dtype<SoftmaxStep>(Types{}, []<class T>() { return &backward_rows<T, kLog>; });
   s.backward[int(SoftmaxLay::columns)][kLog] = by_dtype<SoftmaxStep>(Types{}, []<class T>() { return &backward_columns<T, kLog>; });
 }
