@@ -27,7 +27,8 @@ def backward(shape, axis, kind="softmax"):
     return make
 
 
-for _shape, _axis in (((16384, 8192), 1), ((8192, 8192), 0), ((1 << 20, 64), 1), ((256, 262144), 1), ((64, 512, 2048), 1), ((8191, 8193), 1), ((65536, 1024), 1),
+for _shape, _axis in (((16384, 8192), 1), ((8192, 8192), 0), ((1 << 20, 64), 1), ((256, 262144), 1), ((64, 512, 2048), 1), ((8191, 8193), 1), ((65535, 1023), 1),
+                      ((262144, 127), 1), ((65536, 1024), 1),
                       ((1, 1 << 26), 1)):
     _label = f"{'x'.join(map(str, _shape))} axis {_axis}"
     _dtypes = (torch.bfloat16, torch.float16) if (_shape, _axis) == ((65536, 1024), 1) else (torch.bfloat16, torch.float32)

@@ -220,7 +220,9 @@ template <class T, PackedFormat format> struct Encoder {
   }
 };
 // A thread has P units of each of G blocks, a team's size apart; what shares a block is a part of a warp.
-template <class T, PackedFormat format, int P, int G> __global__ void __launch_bounds__(kThreads) quantize_kernel(const __grid_constant__ Quantize q) {
+// Codes of nf4 wait for what is looked up in shared memory: blocks on a multiprocessor, where the registers suffice; 0: as they come.
+template <class T, PackedFormat format> constexpr int kLeastBlocks = format == PackedFormat::nf4 && std::is_same_v<T, bf16> ? 6 : 0;
+template <class T, PackedFormat format, int P, int G> __global__ void __launch_bounds__(kThreads, kLeastBlocks<T, format>) quantize_kernel(const __grid_constant__ Quantize q) {
   using Encode = Encoder<T, format>;
   __shared__ uint32_t cell[format == PackedFormat::nf4 ? kCellWords : 1];
   const QuantizePackedCuda& p = q.p;

@@ -98,6 +98,9 @@ TEST(Softmax, LengthsOfTheAxis) {
       check_values({kind, t, {n < 100 ? 70 : 3, n}, 1}, n % 2 ? Layout::dense : Layout::padded);
       check_values({kind, t, {n, n < 100 ? 70 : 9}, 0}, n % 2 ? Layout::padded : Layout::dense);
     }
+  // Dense rows, each of which begins elsewhere in 16 bytes, and ends there; some lengths leave a warp one element.
+  for (int64_t n : {33, 127, 129, 257, 513, 518, 1023, 1025, 1026, 8193, 12289})
+    for (DType t : {DType::f16, DType::bf16, DType::f32}) check_values({kKinds[n % 4], t, {n < 2000 ? 37 : 5, n}, 1});
   check_values({SoftmaxKind::softmax, DType::f32, {200000}, 0});
   check_values({SoftmaxKind::log_softmax, DType::bf16, {2, 140000}, 1});
   check_values({SoftmaxKind::log_softmax, DType::f64, {9000, 3, 2}, 0});

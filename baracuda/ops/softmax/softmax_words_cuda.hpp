@@ -1,0 +1,10 @@
+#pragma once
+// Dense rows of one dtype whose length is no whole number of 16 bytes.
+#include "baracuda/ops/softmax/softmax_cuda.hpp"
+
+namespace baracuda {
+
+extern const SoftmaxRowsCuda softmax_words_cuda;
+bool softmax_cuda_by_words(int64_t n, int size, bool backward);  // what it takes
+
+}  // namespace baracuda
