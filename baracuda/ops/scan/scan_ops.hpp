@@ -278,7 +278,10 @@ template <class E_, bool kMax, bool kIndexed_> struct Extremum {
     if constexpr (kIndexed)
 #pragma GCC unroll 16
       for (int k = 0; k < K; ++k) x[k] = v[0][k];
-    take<kColumns, K>(v[0], c, s.first);
+    if constexpr (kIndexed) {  // with a neutral element beside them registers are shifted in fewer operations than with themselves
+      if (is_careful<K>(v[0], c.c, s.first)) fold_careful<kColumns, K>(v[0], c.c, s.first);
+      else fold<kColumns, K>(v[0], c.c, [](V a, V b) __attribute__((always_inline)) { return over(a, b); });
+    } else take<kColumns, K>(v[0], c, s.first);
     if constexpr (kIndexed) {
       V earlier[K];
       I at[K];
