@@ -96,13 +96,16 @@ std::string refuse_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
   return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
 }
 uint32_t* carve_order(const SdpaDescriptor& d, Carver& c) { return d.varlen ? c.take<uint32_t>("order of blocks", 1 + d.batch * d.heads * blocks(d.q_len, 128)) : nullptr; }
+// Up to 64 columns: tiles of 64 keys, in blocks of 256 queries, of which as many as there are keys would leave little empty. The keys alone decide: bits follow from the tiles.
+bool few_keys(const SdpaDescriptor& d) { return d.head_dim <= 64 && d.dv() <= 64 && d.k_len <= 640 && 4 * 256 * blocks(d.k_len, 256) <= 5 * d.k_len; }
 void carve_sm90(const SdpaDescriptor& d, const void*, Carver& c) { carve_order(d, c); }
 Status run_sm90(const Launch<FlashSdpa>& l) {
   const SdpaDescriptor& d = l.desc;
   Carver c = l.carver();
   SdpaCuda p = problem_of(d, l.args);
   p.multiprocessors = device::facts(l.stream.device.index).multiprocessors, p.next = carve_order(d, c);
-  const SdpaCudaMma& kernels = d.softcap != 0 || d.alibi || !(p.scale > 0) ? sdpa_cuda_sm90_scores : sdpa_cuda_sm90;
+  const bool capped = d.softcap != 0 && d.dtype == DType::bf16 && d.head_dim <= 128 && d.dv() <= 128;
+  const SdpaCudaMma& kernels = d.alibi || !(p.scale > 0) || (d.softcap != 0 && !capped) ? sdpa_cuda_sm90_scores : capped ? sdpa_cuda_sm90_softcap : few_keys(d) ? sdpa_cuda_sm90_few : sdpa_cuda_sm90;
   return device::queue(l.stream, "flash_sdpa.cuda.wgmma", [&] { return kernels.forward[d.dtype](p, l.stream.handle); });
 }
 

@@ -45,7 +45,7 @@ struct SdpaCudaMma { ByDType<SdpaLaunch> forward; };
 struct SdpaCudaBackwardMma { ByDType<SdpaLaunch> dq, dkv; };
 struct SdpaCudaBackward { ByDType<SdpaLaunch> delta, dq, dkv, dbias; };
 extern const SdpaCudaForward sdpa_cuda_forward;
-extern const SdpaCudaMma sdpa_cuda_mma, sdpa_cuda_sm90, sdpa_cuda_sm90_scores, sdpa_cuda_decode, sdpa_cuda_decode_sm90;
+extern const SdpaCudaMma sdpa_cuda_mma, sdpa_cuda_sm90, sdpa_cuda_sm90_few, sdpa_cuda_sm90_softcap, sdpa_cuda_sm90_scores, sdpa_cuda_decode, sdpa_cuda_decode_sm90;
 extern const SdpaCudaBackwardMma sdpa_cuda_backward_mma;
 extern const SdpaCudaMma sdpa_cuda_backward_ordered, sdpa_cuda_backward_pair, sdpa_cuda_backward_relay;
 extern const SdpaCudaBackward sdpa_cuda_backward;

@@ -7,7 +7,7 @@ namespace {
 using namespace attention;
 
 template <class T, int kColumns> struct Plain {
-  static int launch(const SdpaCuda& p, void* stream) { return launch_wgmma<T, kColumns, false>(p, stream); }
+  static int launch(const SdpaCuda& p, void* stream) { return launch_wgmma<T, kColumns, Scores::plain>(p, stream); }
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 #pragma once
 // Forward on Hopper's tensor cores (wgmma): y = softmax(scores, masked) v for f16 and bf16, as FlashAttention-3 does it (Shah et al., 2024). Blocks
-// stay, one on each multiprocessor, and go through blocks of queries, 64 for each of their two or three warpgroups; in a warpgroup of its own one thread says
+// stay, one on each multiprocessor, and go through blocks of queries, 64 for each of their two to four warpgroups; in a warpgroup of its own one thread says
 // which, and one has the copy engine bring queries and tiles of keys and values, two in flight; both run ahead. Within a warpgroup the scores of the next tile are
 // made while the weights of this one are multiplied, and their softmax runs under that product; the warpgroups take turns at issuing products, so that
-// one's softmax runs under the other's. Three leave out tiles of keys that their own queries do not see. 2 (D + Dv) flops a visible score; floor: the matrix rate, under the power that the card may draw.
+// one's softmax runs under the other's. Three and four leave out tiles of keys that their own queries do not see. 2 (D + Dv) flops a visible score; floor: the matrix rate, under the power that the card may draw.
 //
 // Where y is not finite, the block goes through its work once more, takes the largest score first where a weight is infinite, and keeps what is not finite
 // and hidden out of the products: a weight of 0 must not meet it. Numbers that were finite stay.
@@ -45,12 +45,12 @@ template <int kSums> __device__ __forceinline__ bool soften(float (&x)[kSums][4]
 // The same for scores that need no largest one first: m is that of the row's first tile with a key that it sees (all rows of the warp have one: settled),
 // and follows when a tile's weights have outgrown kRoom by it. A weight that is infinite stays so, for the second pass.
 constexpr float kRoom = 0x1p14f;
-// kBased: scores are x times `unit` plus the lane's `base`.
-template <bool kBased, int kSums>
-__device__ __forceinline__ bool soften_lazily(float (&x)[kSums][4], float (&m)[2], float (&l)[2], float (&shrink)[2], float unit, bool& settled, const float (&base)[2]) {
+// kBased: scores are shape(x) times `unit` plus the lane's `base`. kSettled: that is known.
+template <bool kBased, bool kSettled, int kSums, class Shape>
+__device__ __forceinline__ bool soften_lazily(float (&x)[kSums][4], float (&m)[2], float (&l)[2], float (&shrink)[2], float unit, bool& settled, const float (&base)[2], Shape shape) {
   using V = Pack<float, 1>;
   const auto whole = [&](float top, int i) { return kBased ? fma(V::of(top), V::of(unit), V::of(base[i])).v : top * unit; };
-  if (!settled) {
+  if (!kSettled && !settled) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       float top = float(-kInf);
@@ -66,11 +66,11 @@ __device__ __forceinline__ bool soften_lazily(float (&x)[kSums][4], float (&m)[2
   V sum[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const float safe = m[i] == float(-kInf) ? 0 : kBased ? m[i] - base[i] : m[i];
+    const float safe = !kSettled && m[i] == float(-kInf) ? 0 : kBased ? m[i] - base[i] : m[i];
     V a = V(0), b = V(0);
 #pragma unroll
     for (int j = 0; j < kSums; ++j) {
-      const V u = exp_weight<4>(fma(V::of(x[j][2 * i]), V::of(unit), V::of(-safe))), w = exp_weight<4>(fma(V::of(x[j][2 * i + 1]), V::of(unit), V::of(-safe)));
+      const V u = exp_weight<4>(fma(shape(V::of(x[j][2 * i])), V::of(unit), V::of(-safe))), w = exp_weight<4>(fma(shape(V::of(x[j][2 * i + 1])), V::of(unit), V::of(-safe)));
       x[j][2 * i] = u.v, x[j][2 * i + 1] = w.v;
       a = a + u, b = b + w;
     }
@@ -164,22 +164,23 @@ __device__ __forceinline__ bool write_whole_rows(const float (&sum)[1][kColumns 
 }
 #endif
 
-template <class T, int kColumns, bool kGeneral, int kGroups>
-__global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaWork work) {
+template <class T, int kColumns, Scores kScores, int kGroups, bool kShort>
+__global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaWork work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  using C = WgmmaShape<kColumns, kGeneral, kGroups>;
+  using C = WgmmaShape<kColumns, kScores, kGroups, kShort>;
   using V = Pack<float, 1>;
-  constexpr int kKeys = C::kKeys, kWidth = C::kWidth;
+  constexpr bool kGeneral = kScores == Scores::general, kCapped = kScores == Scores::capped;
+  constexpr int kKeys = C::kKeys, kWidth = C::kWidth, kStages = C::kStages;
   constexpr uint32_t kTileBytes = kKeys * kWidth * 2, kRowsBytes = C::kRows * kWidth * 2;
   const SdpaCuda& p = work.p;
   extern __shared__ char memory[];
   __shared__ WgmmaPlace places[C::kPlaces];
-  __shared__ uint64_t barriers[9 + 2 * C::kQueries + 2 * C::kPlaces];
+  __shared__ uint64_t barriers[1 + 4 * C::kStages + 2 * C::kQueries + 2 * C::kPlaces];
   __shared__ bool spoiled;
   __shared__ uint32_t last_taken;  // of p.next's numbers, by this block
-  const uint32_t q0 = (shared_address(memory) + 1023) / 1024 * 1024, k0 = q0 + C::kQueries * kRowsBytes, v0 = k0 + 2 * kTileBytes;
+  const uint32_t q0 = (shared_address(memory) + 1023) / 1024 * 1024, k0 = q0 + C::kQueries * kRowsBytes, v0 = k0 + kStages * kTileBytes;
   // Full: the tile has come; free: all warps are done with it.
-  const uint32_t q_full = shared_address(barriers), q_free = q_full + 8 * C::kQueries, k_full = q_free + 8 * C::kQueries, v_full = k_full + 16, k_free = v_full + 16, v_free = k_free + 16, all_done = v_free + 16;
+  const uint32_t q_full = shared_address(barriers), q_free = q_full + 8 * C::kQueries, k_full = q_free + 8 * C::kQueries, v_full = k_full + 8 * kStages, k_free = v_full + 8 * kStages, v_free = k_free + 8 * kStages, all_done = v_free + 8 * kStages;
   const uint32_t known = all_done + 8, forgotten = known + 8 * C::kPlaces;  // places
   if (threadIdx.x == 0) {
     fetch_map(work.q), fetch_map(work.k), fetch_map(work.v);
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
     barrier_init(all_done, 4 * kGroups);
     for (int i = 0; i < C::kQueries; ++i) barrier_init(q_full + 8 * i, 1), barrier_init(q_free + 8 * i, 4 * kGroups);
     for (int i = 0; i < C::kPlaces; ++i) barrier_init(known + 8 * i, 1), barrier_init(forgotten + 8 * i, 1);
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kStages; ++i) {
       barrier_init(k_full + 8 * i, 1), barrier_init(v_full + 8 * i, 1);
       barrier_init(k_free + 8 * i, 4 * kGroups), barrier_init(v_free + 8 * i, 4 * kGroups);
     }
@@ -257,8 +258,8 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
             ++o;
           };
           const auto bring = [&](const CUtensorMap& map, uint32_t to, uint32_t full, uint32_t free, int t, int row, int head, int item) {
-            const int i = t % 2;
-            barrier_wait(free + 8 * i, (t / 2 + 1) % 2);
+            const int i = t % kStages;
+            barrier_wait(free + 8 * i, (t / kStages + 1) % 2);
             barrier_expect(full + 8 * i, kTileBytes);
 #pragma unroll
             for (int c = 0; c < kWidth / 64; ++c) load_box(to + i * kTileBytes + c * kKeys * 128, map, full + 8 * i, 64 * c, row, head, item);
@@ -312,7 +313,7 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
     uint32_t weights[kKeys / 8][2], q = q0;
     uint32_t rows_held[C::kHeld ? kColumns / 16 : 1][4];
     const auto begin_scores = [&](int j, auto held) {
-      const uint64_t rows = operand(anew(q + uint32_t(group) * 64 * 128)), tile = operand(anew(k0) + uint32_t((u + j) % 2) * kTileBytes);
+      const uint64_t rows = operand(anew(q + uint32_t(group) * 64 * 128)), tile = operand(anew(k0) + uint32_t((u + j) % kStages) * kTileBytes);
       pin(x[0]);
       begin_products();
 #pragma unroll
@@ -324,7 +325,7 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
       commit_products();
     };
     const auto begin_weighted = [&](int j) {
-      const uint64_t tile = operand(anew(v0) + uint32_t((u + j) % 2) * kTileBytes, kKeys * 128);
+      const uint64_t tile = operand(anew(v0) + uint32_t((u + j) % kStages) * kTileBytes, kKeys * 128);
       pin(weights), pin(y[0]);
       begin_products();
 #pragma unroll
@@ -349,8 +350,16 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
     const auto distance_to = [&](int i, int j) {  // of line i from the thread's first key of tile j
       return float(place->row0 + first + 8 * i + g + place->shift - place->last_key + j * kKeys - lane % 4 * 2);
     };
-    // From q.k to scores, but for the factor `unit` and the tile's `base`.
-    const auto finish_scores = [&](int j) {
+    // From q.k to scores, but for the factor `unit` and the tile's `base`. True: but for the softcap, too, which may be taken with the weights.
+    const auto finish_scores = [&](int j, auto careful) {
+      if constexpr (kCapped) {
+#pragma unroll
+        for (int e = 0; e < kKeys / 2; ++e) x[0][e / 4][e % 4] *= work.inward;
+        pin(x[0]);
+        if (!careful && settled && j >= seen().all_from && j < seen().all_to) return true;
+#pragma unroll
+        for (int e = 0; e < kKeys / 2; ++e) x[0][e / 4][e % 4] = brief_tanh<T>(V::of(x[0][e / 4][e % 4]), V(1)).v;
+      }
       if constexpr (kGeneral) {
         if (p.softcap != 0) {
 #pragma unroll
@@ -382,20 +391,23 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
       }
       if (j < seen().all_from) hide_some(j, std::false_type{});
       if (j >= seen().all_to) hide_some(j, std::true_type{});
+      return false;
     };
-    const auto make_weights = [&] {
+    const auto make_weights = [&](bool uncapped) {
+      if constexpr (kCapped)
+        if (uncapped) return soften_lazily<false, true>(x[0], m, l, shrink, unit, settled, base, [](V score) { return brief_tanh<T>(score, V(1)); });
       if constexpr (kGeneral)
         if (work.two_sided) return soften(x[0], m, l, shrink, unit);  // scores grow up to the query's own position
-      return soften_lazily<kGeneral>(x[0], m, l, shrink, unit, settled, base);
+      return soften_lazily<kGeneral, false>(x[0], m, l, shrink, unit, settled, base, [](V score) { return score; });
     };
     const auto to_weights = [&] {
 #pragma unroll
       for (int j = 0; j < kKeys / 8; ++j) weights[j][0] = pair<T>(x[0][j][0], x[0][j][1]), weights[j][1] = pair<T>(x[0][j][2], x[0][j][3]);
     };
-    const auto await = [&](uint32_t full, int j) { barrier_wait(full + 8 * ((u + j) % 2), (u + j) / 2 % 2); };
+    const auto await = [&](uint32_t full, int j) { barrier_wait(full + 8 * ((u + j) % kStages), (u + j) / kStages % 2); };
     // What is not finite in v of tile j: zeros in its place, and what is seen of it to the sums by hand.
     const auto clean = [&](int j) {
-      const uint32_t v = v0 + uint32_t((u + j) % 2) * kTileBytes;
+      const uint32_t v = v0 + uint32_t((u + j) % kStages) * kTileBytes;
       named_wait(kGroups + 1, C::kWorkers);
 #pragma unroll 1
       for (int i = int(threadIdx.x); i < kKeys * kWidth / 8; i += C::kWorkers) Keys::clean_chunk(Keys::at(v, i / (kWidth / 8), i % (kWidth / 8)));
@@ -418,9 +430,9 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
     const auto pass_by = [&](int j, bool turn) {  // a tile that the group does not see
       await(k_full, j);
       if (turn) named_wait(1 + group, 256), named_arrive(1 + (group + 1) % kGroups, 256);
-      release(k_free + 8 * ((u + j) % 2));
+      release(k_free + 8 * ((u + j) % kStages));
       await(v_full, j);
-      release(v_free + 8 * ((u + j) % 2));
+      release(v_free + 8 * ((u + j) % kStages));
     };
     const auto pass = [&](auto careful) {
 #pragma unroll 1
@@ -451,24 +463,24 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
             begin_scores(j, std::false_type{});
             wait_products<0>();
             pin(x[0]);
-            release(k_free + 8 * ((u + j) % 2));
-            finish_scores(j);
+            release(k_free + 8 * ((u + j) % kStages));
+            const bool uncapped = finish_scores(j, careful);
             float sooner[2] = {1, 1};
             if (!kGeneral || !work.two_sided) {
 #pragma unroll
               for (int i = 0; i < 2; ++i) sooner[i] = catch_up(x[0], i, m[i], l[i], unit, base[i]);
             }
-            make_weights();
+            make_weights(uncapped);
 #pragma unroll
             for (int i = 0; i < 2; ++i) shrink[i] *= sooner[i];
             scale_rows(y, shrink);
             to_weights();
             await(v_full, j);
-            if (masked(j)) clean(j);
+            if (C::kShort || masked(j)) clean(j);  // kShort: always, so that a block's other rows do not show
             begin_weighted(j);
             wait_products<0>();
             pin(y[0]);
-            release(v_free + 8 * ((u + j) % 2));
+            release(v_free + 8 * ((u + j) % kStages));
           }
         } else {
           const int from = C::kApart ? seen().from : 0, to = C::kApart ? seen().to : tiles;  // each group has a turn less than there are tiles
@@ -479,9 +491,8 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
             begin_scores(from, std::bool_constant<C::kHeld>{});
             wait_products<0>();
             pin(x[0]);
-            release(k_free + 8 * ((u + from) % 2));
-            finish_scores(from);
-            make_weights();
+            release(k_free + 8 * ((u + from) % kStages));
+            make_weights(finish_scores(from, careful));
             to_weights();
 #pragma unroll 1
             for (int j = from; j + 1 < to; ++j) {
@@ -493,13 +504,12 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
               named_arrive(1 + (group + 1) % kGroups, 256);
               wait_products<1>();
               pin(x[0]);
-              finish_scores(j + 1);
-              const bool rescale = make_weights();
+              const bool rescale = make_weights(finish_scores(j + 1, careful));
               // Always: the assembler would put the wait first, and the weights would not be made under the product.
-              if (!(l[0] + l[1] < 0)) release(k_free + 8 * ((u + j + 1) % 2));
+              if (!(l[0] + l[1] < 0)) release(k_free + 8 * ((u + j + 1) % kStages));
               wait_products<0>();
               pin(y[0]), pin(weights);
-              release(v_free + 8 * ((u + j) % 2));
+              release(v_free + 8 * ((u + j) % kStages));
               if (rescale) scale_rows(y, shrink);
               to_weights();
             }
@@ -507,7 +517,7 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
             begin_weighted(to - 1);
             wait_products<0>();
             pin(y[0]);
-            release(v_free + 8 * ((u + to - 1) % 2));
+            release(v_free + 8 * ((u + to - 1) % kStages));
           }
 #pragma unroll 1
           for (int j = to; j < tiles; ++j) pass_by(j, true);
@@ -558,8 +568,8 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kGeneral, kGroups>::kThre
 inline bool make_map(CUtensorMap& map, bool is_f16, const SdpaTensor& t, int64_t batch, int64_t heads, int64_t rows, int64_t width, int box) {
   return hopper::make_map(map, is_f16, t.p, {batch, heads, rows, width}, {t.batch, t.head, t.row, 1}, box);
 }
-template <class T, int kColumns, bool kGeneral, int kGroups> int launch_groups(const SdpaCuda& p, void* stream) {
-  using C = WgmmaShape<kColumns, kGeneral, kGroups>;
+template <class T, int kColumns, Scores kScores, int kGroups, bool kShort = false> int launch_groups(const SdpaCuda& p, void* stream) {
+  using C = WgmmaShape<kColumns, kScores, kGroups, kShort>;
   const bool varlen = p.cu_q != nullptr;
   const int64_t batch = varlen ? 1 : p.batch, rows = varlen ? p.total_q : p.q_len, keys = varlen ? p.total_k : p.k_len;
   WgmmaWork work{p};
@@ -569,8 +579,12 @@ template <class T, int kColumns, bool kGeneral, int kGroups> int launch_groups(c
   constexpr int64_t kCached = 8 << 20;
   const int64_t one = p.k_len * (p.head_dim + p.head_dim_v) * 2;
   work.heads = uint32_t(p.batch * p.heads), work.parts = uint32_t(device::ceil_div(p.q_len, C::kRows));
-  work.pairs = !p.next && int64_t(work.heads) * work.parts > p.multiprocessors;
+  const int64_t shift = p.top_left ? 0 : p.k_len - p.q_len, filling = most(0, device::ceil_div(p.left + 1 - shift, C::kRows));  // first blocks of a head, whose windows begin before the keys
+  const bool alike = !p.next && p.left >= 0 && p.right >= 0 && 2 * filling <= work.parts;
+  work.pairs = !p.next && !alike && int64_t(work.heads) * work.parts > p.multiprocessors;
   work.section = uint32_t(most(1, least(p.batch * p.heads, kCached / one * p.group)));
+  const auto items_of = [&](int64_t heads) { return work.pairs ? heads * (work.parts / 2) + (work.parts % 2 ? (heads + 1) / 2 : 0) : heads * (work.parts - work.late); };
+  if (alike) work.late = uint32_t(filling);
   if (p.next) work.late = uint32_t(std::ceil(least(double(work.parts), std::sqrt(4.0 * p.multiprocessors * work.parts / work.heads))));
   work.y_chunks = in_chunks(p.y), work.left = int(least(p.left, 1 << 30)), work.right = int(least(p.right, 1 << 30));
   if (p.next)
@@ -579,14 +593,15 @@ template <class T, int kColumns, bool kGeneral, int kGroups> int launch_groups(c
   work.two_sided = p.slopes && (p.right != 0 || !(factor > 0x1p-60));
   work.factor = float(factor), work.inverse = float(1 / factor), work.unit = work.two_sided || !(factor > 0) ? 1 : work.factor;
   work.inward = p.softcap != 0 ? float(p.scale / p.softcap * kTanhUnit<T>) : 0;
-  const int64_t items = int64_t(work.heads) * (work.pairs ? (work.parts + 1) / 2 : work.parts);
-  work.rounds = uint32_t(items / p.multiprocessors) - (items % p.multiprocessors != 0 ? 1 : 0);
-  return items ? device::launch(wgmma_kernel<T, kColumns, kGeneral, kGroups>, unsigned(least(items, p.multiprocessors)), C::kThreads, C::kBytes, stream, work) : 0;
+  work.in_section = uint32_t(most(1, items_of(work.section)));
+  const int64_t items = work.heads / work.section * items_of(work.section) + items_of(work.heads % work.section) + int64_t(work.heads) * work.late;
+  work.rounds = uint32_t(most(0, items / p.multiprocessors - (items % p.multiprocessors != 0 ? 1 : 0)));
+  return items ? device::launch(wgmma_kernel<T, kColumns, kScores, kGroups, kShort>, unsigned(least(items, p.multiprocessors)), C::kThreads, C::kBytes, stream, work) : 0;
 }
-template <class T, int kColumns, bool kGeneral> int launch_wgmma(const SdpaCuda& p, void* stream) {
+template <class T, int kColumns, Scores kScores> int launch_wgmma(const SdpaCuda& p, void* stream) {
   if constexpr (kColumns <= 64)  // 192 rows share a tile's loads; of few queries too many of them would be none
-    if (p.q_len > 640) return launch_groups<T, kColumns, kGeneral, 3>(p, stream);
-  return launch_groups<T, kColumns, kGeneral, 2>(p, stream);
+    if (p.q_len > 640) return launch_groups<T, kColumns, kScores, 3>(p, stream);
+  return launch_groups<T, kColumns, kScores, 2>(p, stream);
 }
 template <template <class, int> class F, class T> int by_columns(const SdpaCuda& p, void* stream) {
   const int64_t width = most(p.head_dim, p.head_dim_v);

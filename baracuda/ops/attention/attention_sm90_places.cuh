@@ -7,24 +7,28 @@ namespace baracuda::inline BARACUDA_ISA {
 namespace attention {
 using namespace hopper;
 
-// kColumns: of a product. kGeneral: scores need more than a scale. kGroups: warpgroups of 64 queries.
-template <int kColumns, bool kGeneral, int kGroupsGiven> struct WgmmaShape {
+enum class Scores { plain, capped, general };  // a scale above 0; a softcap; whatever else
+// kColumns: of a product. kGroups: warpgroups of 64 queries. kShort: tiles of half as many keys.
+template <int kColumns, Scores kScores, int kGroupsGiven, bool kShortGiven> struct WgmmaShape {
+  static constexpr bool kShort = kShortGiven;
   static constexpr int kWidth = (kColumns + 63) / 64 * 64;  // of rows in shared memory
   static constexpr int kGroups = kGroupsGiven, kRows = 64 * kGroups, kWorkers = 128 * kGroups, kThreads = kWorkers + 128;
-  static constexpr bool kApart = kGroups == 3;              // a warpgroup leaves out tiles that it does not see: blocks of 192 rows end within tiles of 128 keys
-  static constexpr int kKeys = kWidth <= 128 ? 128 : kWidth == 192 ? 96 : 80;
-  static constexpr bool kHeld = kWidth == 128 && !kGeneral;  // queries stay in registers
-  static constexpr int kGiven = kGroups == 3 ? 32 : kGeneral && kWidth <= 192 ? 56 : 40, kTaken = kGroups == 3 ? 160 : kGeneral && kWidth <= 192 ? 224 : 232;  // registers of a thread: of the copying one, of workers; as many as the launch has
+  static constexpr bool kApart = kGroups >= 3;              // a warpgroup leaves out tiles that it does not see: blocks of 192 rows end within tiles of 128 keys
+  static constexpr int kKeys = kShort ? 64 : kWidth <= 128 ? 128 : kWidth == 192 ? 96 : 80;
+  static constexpr bool kHeld = kWidth == 128 && kScores == Scores::plain;  // queries stay in registers
+  static constexpr int kGiven = kGroups >= 3 ? 32 : kScores == Scores::general && kWidth <= 192 ? 56 : 40, kTaken = kGroups == 4 ? 112 : kGroups == 3 ? 160 : kScores == Scores::general && kWidth <= 192 ? 224 : 232;  // registers of a thread: of the copying one, of workers; as many as the launch has
   static_assert(kGiven + kGroups * kTaken <= 65536 / kThreads / 8 * 8 * (kGroups + 1), "more than the launch has: the workers would wait for ever");
   static constexpr int kQueries = kWidth <= 128 ? 3 : 1, kPlaces = kQueries + 1;  // blocks of queries in shared memory, and known
-  static constexpr size_t kBytes = size_t(kQueries * kRows + 4 * kKeys) * kWidth * 2 + 1024;
+  static constexpr int kStages = kShort ? 4 : 2;  // tiles on their way or at work
+  static constexpr size_t kBytes = size_t(kQueries * kRows + 2 * kStages * kKeys) * kWidth * 2 + 1024;
 };
 struct WgmmaWork {
   SdpaCuda p;
   uint32_t heads, parts, section;  // of all items; blocks of a head's queries; heads whose keys the L2 cache holds together
+  uint32_t in_section;             // items
   bool pairs;
   uint32_t rounds;                 // of pairs, one for each block of threads
-  uint32_t late;                   // of sequences: so many first blocks of queries of all heads come last
+  uint32_t late;                   // without pairs: so many first blocks of queries of all heads come last
   bool two_sided;                  // ALiBi that keys ahead of a query have too, or of scores that a factor turns around
   float unit, factor, inverse;     // of the softmax; of scores, where that is not it; 1 / factor
   float inward;                    // of the argument of tanh
@@ -36,38 +40,43 @@ struct WgmmaTiles { int from, to, all_from, all_to; };  // some rows see [from, 
 struct WgmmaPlace {  // rows [row0, row0 + n) of a sequence's queries in a head
   int b, q_start, k_start, k_len, shift, head, row0, n;
   int tiles, last_key;  // tiles go down from the one at last_key
-  WgmmaTiles seen, of_group[3];
+  WgmmaTiles seen, of_group[4];
 };
 // A row as attention_rows.hpp has it.
 template <class T> __device__ __forceinline__ T* row_of(const SdpaTensor& t, const WgmmaPlace& place, int r) { return row_at<T>(t, {place.b, 0, 0, 0, 0}, place.head, place.q_start + place.row0 + r); }
 // Item number k of a block of threads, in sections of heads one after the other: a block of queries, the last of a head first, which a causal mask makes
 // longer; of sequences, whose blocks are of any length, the next that nobody has taken (p.next), which is k itself, the short ones (late) behind all others, by
-// length, so that all blocks of threads end together; else, where they are many, one of a pair, a
-// block of queries and its mirror image: under a causal mask all pairs are as long. n is 0 where there is none, for the mirror image of the middle. The pairs of the
-// last rounds, where not all blocks of threads would have one more, are taken apart: their blocks of queries go by length, to and fro. False: there are no more.
+// length, so that all blocks of threads end together; under a window, where all but a head's first are as long, the same, to and fro; else, where they are many, one
+// of a pair, a block of queries and its mirror image, or the middle ones of two heads (n is 0 where there is no second): under a causal mask all pairs are as long. The
+// pairs of the last rounds, where not all blocks of threads would have one more, are taken apart: their blocks of queries go by length, to and fro. False: there are no more.
 template <class C> __device__ __forceinline__ bool find_place(WgmmaPlace& place, const WgmmaWork& work, uint32_t k) {
   const SdpaCuda& p = work.p;
-  const uint32_t parts = work.parts, of_head = work.pairs ? (parts + 1) / 2 : parts - work.late;
+  const uint32_t parts = work.parts;
   const bool apart = work.pairs && k >= 2 * work.rounds;
-  const uint32_t index = p.next ? k : apart ? work.rounds * gridDim.x : (work.pairs ? k / 2 : k) * gridDim.x + blockIdx.x;
+  const auto to_and_fro = [&](uint32_t turn) { return turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x); };
+  const uint32_t index = p.next ? k : apart ? work.rounds * gridDim.x : work.pairs ? k / 2 * gridDim.x + blockIdx.x : to_and_fro(k);
   uint32_t at, part;
   bool none = false;
-  if (const uint32_t early = work.heads * of_head; index >= early) {
+  if (const uint32_t early = work.heads * (parts - work.late); !work.pairs && index >= early) {
     const uint32_t rank = index - early;
     if (rank >= work.heads * work.late) return false;
     at = rank % work.heads, part = work.late - 1 - rank / work.heads;
   } else {
-    const uint32_t from = index / (work.section * of_head) * work.section, width = min(work.section, work.heads - from);
-    const uint32_t in_section = index - from * of_head, i = in_section / width;
-    at = from + in_section % width, part = work.pairs && k % 2 ? i : parts - 1 - i;
-    none = work.pairs && k % 2 && i == parts - 1 - i;
+    const uint32_t from = index / work.in_section * work.section, first_there = index - index % work.in_section;
+    if (from >= work.heads) return false;
+    const uint32_t width = min(work.section, work.heads - from), in_section = index - first_there, second = work.pairs && !apart ? k % 2 : 0;
+    uint32_t i = in_section / width;
+    at = from + in_section % width, part = second ? i : parts - 1 - i;
+    if (work.pairs && i >= parts / 2) {  // the middle ones
+      i = part = parts / 2, at = from + 2 * (in_section - width * i) + second;
+      none = at >= from + width;
+    }
     if (apart) {
-      const uint32_t turn = k - 2 * work.rounds;
-      uint32_t rank = turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x), first = 0;
+      uint32_t rank = to_and_fro(k - 2 * work.rounds), first = 0;
       for (part = parts;;) {
         if (part-- == 0) return false;
         const uint32_t pair = min(part, parts - 1 - part);  // of the section where the rounds end some heads have had this pair, all of them an earlier one
-        first = pair < i ? from + width : pair == i ? at : from;
+        first = pair < i ? from + width : pair == i ? min(at, work.heads) : from;
         if (rank < work.heads - first) break;
         rank -= work.heads - first;
       }

@@ -7,7 +7,7 @@ namespace {
 using namespace attention;
 
 template <class T, int kColumns> struct General {
-  static int launch(const SdpaCuda& p, void* stream) { return launch_wgmma<T, kColumns, true>(p, stream); }
+  static int launch(const SdpaCuda& p, void* stream) { return launch_wgmma<T, kColumns, Scores::general>(p, stream); }
 };
 
 }  // namespace

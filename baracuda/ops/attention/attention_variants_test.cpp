@@ -444,7 +444,7 @@ TEST(AttentionRows, EachOne) {
     }
   }
 }
-TEST(AttentionRows, BlocksThatEndWithinATile) {  // Hopper at up to 64 columns: blocks of 128 rows for up to 640 queries, of 192 beyond, whose warpgroups see tiles of their own
+TEST(AttentionRows, BlocksThatEndWithinATile) {  // Hopper at up to 64 columns, more than 640 keys: blocks of 128 rows for up to 640 queries, of 192 beyond, whose warpgroups see tiles of their own
   for (DType t : {DType::f16, DType::bf16}) {
     for (SdpaDescriptor d : {SdpaDescriptor{.q_len = 640, .k_len = 640, .head_dim = 64, .causal = true}, {.q_len = 641, .k_len = 641, .head_dim = 64, .causal = true},
                              {.q_len = 833, .k_len = 833, .head_dim = 64, .causal = true, .window_left = 200}, {.q_len = 700, .k_len = 700, .head_dim = 40, .window_left = 30, .window_right = 0},
@@ -467,6 +467,25 @@ TEST(AttentionRows, BlocksThatEndWithinATile) {  // Hopper at up to 64 columns: 
     for (int64_t i = 0; i < 600 * 64; ++i) EXPECT_EQ(many.y.at(i), few.y.at(i)) << name(t) << " " << i;
     for (int64_t i = 0; i < 600; ++i) EXPECT_EQ(many.lse.at(i), few.lse.at(i)) << name(t) << " " << i;
   }
+}
+TEST(AttentionRows, FewKeysAloneAndInABatch) {  // Hopper at up to 64 columns: tiles of 64 keys, blocks of 256 rows where there are many, else of 128, with the same bits
+  for (DType t : {DType::f16, DType::bf16})
+    for (SdpaDescriptor d : {SdpaDescriptor{.q_len = 250, .k_len = 250, .head_dim = 64, .causal = true}, {.q_len = 130, .k_len = 490, .head_dim = 64, .causal = true, .window_left = 70},
+                             {.q_len = 270, .k_len = 240, .head_dim = 40}, {.q_len = 300, .k_len = 256, .head_dim = 64, .causal = true, .align = CausalAlign::top_left}}) {
+      d.dtype = t;
+      Sdpa one(d, 84);
+      check_sdpa(one);
+      const int64_t batch = on_cuda() ? 150 : 3;
+      d.batch = batch;
+      Sdpa all(d, 85);
+      const int64_t n = one.q.numel(), m = one.k.numel(), rows = one.lse.numel();
+      for (int64_t i = 0; i < n; ++i) all.q.set((batch - 1) * n + i, one.q.at(i));
+      for (int64_t i = 0; i < m; ++i) all.k.set((batch - 1) * m + i, one.k.at(i)), all.v.set((batch - 1) * m + i, one.v.at(i));
+      ASSERT_OK(one.forward());
+      ASSERT_OK(all.forward());
+      for (int64_t i = 0; i < n; ++i) ASSERT_EQ(all.y.at((batch - 1) * n + i), one.y.at(i)) << describe(d) << " " << i;
+      for (int64_t i = 0; i < rows; ++i) ASSERT_EQ(all.lse.at((batch - 1) * rows + i), one.lse.at(i)) << describe(d) << " " << i;
+    }
 }
 TEST(AttentionRows, LargeAndSmallGradientsOfHalves) {  // score gradients beyond the range of f16, results within it
   for (const auto& row : FlashSdpaBackwardPlan::rows(test_stream().device.kind))
