@@ -70,6 +70,8 @@ constexpr Batch kBatches[] = {
     {"index_put_backward", "shape=#,12 axes=1 indices=37 out_of_range=fill"},
     {"gated", "shape=#,37"},
     {"gated_backward", "shape=#,37"},
+    {"gated_quantize", "shape=#,37"},
+    {"gated_quantize_dynamic", "shape=#,37"},
     {"gemm", "m=# n=33 k=70 bias=row epilogue=gelu"},
     {"gemm", "n=# m=5 k=300"},
     {"gemm", "batch=# m=3 n=5 k=7 beta=0.5"},

@@ -212,6 +212,8 @@ def test_names():
     table = _names.functions([op("a", "x", "and", "b"), op("a_backward", "x"), op("b", "y"), op("c", "y")])
     assert sorted(table) == ["a", "a_backward", "and_", "b", "c", "x", "x_backward"]
     assert table["and_"][1] == "and" and table["b"][1] is None
+    table = _names.functions([op("g", "x", "y"), op("g_backward", "x", "y"), op("g_half", "x", "y"), op("g_half_fast", "x", "y")])
+    assert {n: table[n][0]["name"] for n in table if n.startswith("x")} == {"x": "g", "x_backward": "g_backward", "x_half": "g_half", "x_half_fast": "g_half_fast"}
     table = _names.functions([op("unary", "clamp"), op("ternary", "clamp"), op("unary_backward", "clamp"), op("ternary_backward", "clamp")])
     assert {n: table[n][0]["name"] for n in table if n.startswith("clamp")} == {
         "clamp": "ternary", "clamp_scalar": "unary", "clamp_backward": "ternary_backward", "clamp_scalar_backward": "unary_backward"}

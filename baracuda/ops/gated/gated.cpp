@@ -10,13 +10,6 @@
 namespace baracuda {
 namespace {
 
-Status validate_common(std::string_view op, const GatedDescriptor& d) {
-  if (!valid_enum(d.kind)) return invalid(op, text("kind ", int(d.kind), " is not a kind"));
-  if (d.kind != GatedKind::swiglu_clamped && (d.alpha || d.limit)) return invalid(op, text("kind ", enum_name(d.kind), " takes no ", d.alpha ? "alpha" : "limit"));
-  if (d.alpha && !std::isfinite(*d.alpha)) return invalid(op, text("alpha is ", *d.alpha, ", it must be finite"));
-  if (d.limit && !(*d.limit > 0)) return invalid(op, text("limit is ", *d.limit, ", it must be > 0"));
-  return expect_shape(op, "shape", d.shape);
-}
 PrecisionGuarantee guarantee(const GatedDescriptor& d) {
   return {.math_precision = accumulator(d.dtype), .accumulator = accumulator(d.dtype), .batch_invariant = true};
 }
@@ -80,7 +73,14 @@ template <bool kGradient> Result<PlanState> prepare(const Stream&, const GatedDe
 
 }  // namespace
 
-Status Gated::validate(const Descriptor& d) { return validate_common(name, d); }
+Status validate_gated(std::string_view op, const GatedDescriptor& d) {
+  if (!valid_enum(d.kind)) return invalid(op, text("kind ", int(d.kind), " is not a kind"));
+  if (d.kind != GatedKind::swiglu_clamped && (d.alpha || d.limit)) return invalid(op, text("kind ", enum_name(d.kind), " takes no ", d.alpha ? "alpha" : "limit"));
+  if (d.alpha && !std::isfinite(*d.alpha)) return invalid(op, text("alpha is ", *d.alpha, ", it must be finite"));
+  if (d.limit && !(*d.limit > 0)) return invalid(op, text("limit is ", *d.limit, ", it must be > 0"));
+  return expect_shape(op, "shape", d.shape);
+}
+Status Gated::validate(const Descriptor& d) { return validate_gated(name, d); }
 Status Gated::check(const Descriptor& d, const Args& a) {
   BARACUDA_TRY(expect(name, "gate", a.gate, d.dtype, d.shape));
   BARACUDA_TRY(expect(name, "up", a.up, d.dtype, d.shape));
@@ -92,7 +92,7 @@ std::span<const Kernel<Gated>> Gated::kernels() {
   return list;
 }
 
-Status GatedBackward::validate(const Descriptor& d) { return validate_common(name, d); }
+Status GatedBackward::validate(const Descriptor& d) { return validate_gated(name, d); }
 Status GatedBackward::check(const Descriptor& d, const Args& a) {
   BARACUDA_TRY(expect(name, "dy", a.dy, d.dtype, d.shape));
   BARACUDA_TRY(expect(name, "gate", a.gate, d.dtype, d.shape));

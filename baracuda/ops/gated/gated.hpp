@@ -32,12 +32,15 @@ struct GatedDescriptor {
   double limit_or_default() const { return limit.value_or(7); }
   static constexpr auto fields() {
     return std::tuple(field("kind", &GatedDescriptor::kind, "activation of the gate"),
-                      field("dtype", &GatedDescriptor::dtype, "of every tensor"),
+                      field("dtype", &GatedDescriptor::dtype, "of every tensor but 8-bit codes and scales"),
                       field("shape", &GatedDescriptor::shape, "of every tensor"),
                       field("alpha", &GatedDescriptor::alpha, "factor within the sigmoid of swiglu_clamped, by default 1.702"),
                       field("limit", &GatedDescriptor::limit, "bound of gate and up in swiglu_clamped, by default 7"));
   }
 };
+
+// Of any op of the family.
+Status validate_gated(std::string_view op, const GatedDescriptor&);
 
 struct Gated {
   static constexpr std::string_view name = "gated", category = "gated", summary = "y = act(gate) * up";
