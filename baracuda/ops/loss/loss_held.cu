@@ -1,6 +1,6 @@
 // Rows of logits that are held in shared memory: a team of threads copies a row there (cp.async), then finds the maximum, the sum and
-// the gradient from it, so that x is read once and dx written once: the floor is memory bandwidth. A thread that has written its part of dx
-// begins to copy its part of the next row to the same place; other blocks of the multiprocessor fill the time until it is there. A row too
+// the gradient from it, so that x is read once and dx written once: the floor is memory bandwidth. A thread that has written a part of dx
+// copies that part of the next row to the same place; other blocks of the multiprocessor fill the time until it is there. A row too
 // long for a block is shared out among the blocks of a cluster (sm_90), which tell one another a maximum and a sum for each warp.
 // A warp sums relative to its own maximum, and every warp joins the pairs in order (Milakov and Gimelshein, "Online normalizer calculation
 // for softmax", 2018), so that the team meets once a row, twice where a thread needs words that others copied.
@@ -21,6 +21,7 @@ using namespace loss_device;
 
 constexpr int kThreads = 768, kFewestThreads = 64;  // of a multiprocessor, which has 85 registers for each; of a team of a longer row
 constexpr int kMostBlocks = 8;                      // of a row
+constexpr int kRowsOfTeam = 4;                      // then its block makes room for another, so that multiprocessors that are served faster take more rows
 constexpr int64_t kShortWords = 640;                // of a row that a warp takes
 constexpr int64_t kMostWords = 4480;                // of a block's share of a row: 70 KiB, three of which a multiprocessor of sm_90 holds
 
@@ -29,6 +30,7 @@ struct Held {
   int words;   // of a block
   int blocks;  // of a row
   int words_of_rows;  // of all teams; pairs lie behind them
+  device::Divisor by_team;
 };
 struct alignas(16) Word { uint32_t part[4]; };
 struct alignas(16) Pair { double total; float sum, most; };
@@ -103,6 +105,26 @@ __device__ __forceinline__ float warp_max(float v) {
   return v;
 }
 
+// f(q, word q) for a thread's words q = thread, thread + team, ..., `steps` of them; kTogether are read before the first is used.
+template <int kTogether, class G, class F> __device__ __forceinline__ void each_word(int steps, G word_at, F f) {
+  const int team = int(blockDim.x);
+  int q = int(threadIdx.x);
+#pragma unroll 1
+  for (; steps >= kTogether; steps -= kTogether) {
+    Word w[kTogether];
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) w[k] = word_at(q + k * team);
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) f(q + k * team, w[k]);
+    q += kTogether * team;
+  }
+#pragma unroll 1
+  for (; steps > 0; --steps, q += team) f(q, word_at(q));
+}
+__device__ __forceinline__ int steps_of(int words) {
+  const int team = int(blockDim.x), left = words - int(threadIdx.x);
+  return left > 0 ? (left + team - 1) / team : 0;
+}
 __device__ __forceinline__ Known known_of(const LossCudaRows& p, double g, double exps, float most) {
   const loss::RowGradient k = gradient_of(p.t, g, exps, most, p.smoothing, p.z);
   return {k.per_exp, k.uniform, k.hit, most};
@@ -137,6 +159,7 @@ template <class T, class U, bool kWhole> struct Row {
   __device__ __forceinline__ bool inside(int q) const { return kWhole || (begin + int64_t(q) * K >= 0 && begin + int64_t(q) * K + K <= n); }
   // Words q = thread, thread + team, ... and, unless whole, one more than the block's: each thread those that it reads first.
   __device__ __forceinline__ void load(Word* held, int words) const {
+#pragma unroll 4
     for (int q = int(threadIdx.x); q < (kWhole ? mine : words + 1); q += int(blockDim.x)) {
       const int64_t i = begin + int64_t(q) * K;
       if (inside(q)) copy_word(held + q, x + i);
@@ -172,6 +195,7 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
   const int team = int(blockDim.x), lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, warps = team / 32;
   const int rank = h.blocks > 1 ? cluster_rank() : 0;
   const int64_t first = int64_t(rank) * h.words, step = int64_t(gridDim.x / unsigned(h.blocks)) * blockDim.y;
+  const Cap cap(p.softcap);
   Pair* const all_pairs = reinterpret_cast<Pair*>(memory + h.words_of_rows);  // of this row and of the one before, which may still be read
   Word* const held = memory + threadIdx.y * (h.words + 1);
   const auto meet = [&] { warps > 1 ? __syncthreads() : __syncwarp(); };
@@ -179,6 +203,9 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
   const auto target_at = [&](int64_t r) { return r < rows.some ? int(target_of(p.t, token_of(p.kept, p.first + r))) : int(kIgnored); };
   if (h.blocks > 1) cluster_arrive();  // this block is there, and can be written to
   bool started = false;
+  const int steps = steps_of(kWhole ? Row<T, U, kWhole>(p, 0, first, h.words).mine : h.words);
+  int width = 1;  // lanes that join the pairs, again and again over a warp
+  while (width < 32 && width < warps * h.blocks) width *= 2;
   int64_t r = int64_t(blockIdx.x / unsigned(h.blocks)) * blockDim.y + threadIdx.y;
   // A lane knows the target of one of 32 rows, and of one of the 32 behind them.
   int of_these = target_at(r + lane * step), of_those = target_at(r + (32 + lane) * step), at_row = 0;
@@ -202,46 +229,41 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
       if constexpr (!kWhole) meet();
 
       Pair own{0, 0, 0};
-      const auto sums_of = [&](int chunks, auto chunk_at) {
+      const auto sums_of = [&](auto word_at) {
         uint32_t part[2] = {kLeastPart<T>, kLeastPart<T>};
-#pragma unroll 4
-        for (int q = int(threadIdx.x); q < chunks; q += team) {
-          const Word c = chunk_at(q);
+        each_word<4>(steps, word_at, [&](int, const Word& c) {
           part[0] = larger_part<T>(part[0], larger_part<T>(c.part[0], c.part[1]));
           part[1] = larger_part<T>(part[1], larger_part<T>(c.part[2], c.part[3]));
-        }
+        });
         own.most = warp_max(largest_of<T>(larger_part<T>(part[0], part[1])));
         const RowPowers<T> exps(own.most == -INFINITY ? 0 : own.most);
         float sums[4] = {};
-#pragma unroll 2
-        for (int q = int(threadIdx.x); q < chunks; q += team) {
+        each_word<4>(steps, word_at, [&](int, const Word& c) {
           float v[K];
-          unpack<T>(chunk_at(q), v);
+          unpack<T>(c, v);
 #pragma unroll
           for (int j = 0; j < K; ++j) sums[j % 4] = sums[j % 4] + exps(v[j]);
-        }
+        });
         own.sum = warp_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
         if constexpr (kIsHalf<T>) own.sum = float(double(own.sum) * exps.left());
         if (p.smoothing > 0 && p.loss) {
-          for (int q = int(threadIdx.x); q < chunks; q += team) {
+          each_word<1>(steps, word_at, [&](int q, const Word& c) {
             const int64_t i = (first + q) * K;
             float v[K], s = 0;
-            unpack<T>(chunk_at(q), v);
+            unpack<T>(c, v);
             int count = 0;
 #pragma unroll
             for (int j = 0; j < K; ++j)
               if (i + j < n) s = s + (v[j] - exps.base), ++count;
             own.total = own.total + (double(s) + double(count) * double(exps.base));
-          }
+          });
           own.total = warp_sum(own.total);
         }
       };
-      if constexpr (kWhole) sums_of(row.mine, [&](int q) { return held[q]; });
+      if constexpr (kWhole) sums_of([&](int q) { return held[q]; });
       else {
         const int bytes = row.shift * int(sizeof(T));
-        const auto from = [&](auto parts) {
-          sums_of(h.words, [&](int q) { return shifted<T, decltype(parts)::value>(held[q], held[q + 1], bytes % 4 != 0); });
-        };
+        const auto from = [&](auto parts) { sums_of([&](int q) { return shifted<T, decltype(parts)::value>(held[q], held[q + 1], bytes % 4 != 0); }); };
         switch (bytes / 4) {
           case 0: from(std::integral_constant<int, 0>{}); break;
           case 1: from(std::integral_constant<int, 1>{}); break;
@@ -264,46 +286,52 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
       float most = own.most;
       double exps = double(own.sum), total = own.total;
       if (warps > 1) {  // every warp for itself
+        const auto join = [&](auto v, auto f) {
+          for (int w = width / 2; w; w /= 2) v = f(v, __shfl_xor_sync(0xffffffffu, v, w));
+          return v;
+        };
+        const auto sum = [](double a, double b) { return a + b; };
         const int count = warps * h.blocks;
         most = -INFINITY;
-        for (int i = lane; i < count; i += 32) most = fmaxf(most, pairs[i].most);
-        most = warp_max(most);
+        for (int i = lane % width; i < count; i += 32) most = fmaxf(most, pairs[i].most);
+        most = join(most, [](float a, float b) { return fmaxf(a, b); });
         exps = total = 0;
-        for (int i = lane; i < count; i += 32) {
+        for (int i = lane % width; i < count; i += 32) {
           exps = exps + double(pairs[i].sum * term(pairs[i].most - most));
           total = total + pairs[i].total;
         }
-        exps = warp_sum(exps);
-        if (p.smoothing > 0) total = warp_sum(total);
+        exps = join(exps, sum);
+        if (p.smoothing > 0) total = join(total, sum);
       }
       if (most == -INFINITY) exps = kNaN;  // no class has a probability
       if (row.dx) {
         const Known known = known_of(p, g, exps, most);
         const RowGradients<T, U> gradients(known.per_exp, known.uniform, most == -INFINITY ? 0 : most);
-        const Cap cap(p.softcap);
-        const auto put = [&](auto capped) {
-#pragma unroll 2
-          for (int q = int(threadIdx.x); q < row.mine; q += team) {
+        const int at = int((target + row.shift) / K - first);
+        const bool hits = at >= 0 && at < row.mine && at - int(h.by_team.quotient(uint32_t(at))) * team == int(threadIdx.x);  // the thread that writes there
+        const float there = hits ? value(reinterpret_cast<const T*>(held + at)[(target + row.shift) % K]).v : 0;
+        const T* const next_x = static_cast<const T*>(p.x) + (r + step) * p.x_pitch + first * K;
+        const auto put = [&](auto gradient) {
+          each_word<2>(steps, [&](int q) { return held[q]; }, [&](int q, const Word& c) {
+            if (!kWhole && q >= row.mine) return;
             float v[K];
-            unpack<T>(held[q], v);
+            unpack<T>(c, v);
 #pragma unroll
-            for (int j = 0; j < K; ++j) v[j] = decltype(capped)::value ? gradients(v[j]) * cap.slope(v[j]) : gradients(v[j]);
+            for (int j = 0; j < K; ++j) v[j] = gradient(v[j]);
             uint32_t part[Row<T, U, kWhole>::kParts];
             pack<U>(v, part);
             row.store(q, part);
-          }
+            if (kWhole && next >= 0) copy_word(held + q, next_x + int64_t(q) * K);
+          });
         };
-        p.softcap > 0 ? put(std::true_type{}) : put(std::false_type{});
-        const int64_t at = (target + row.shift) / K - first;
-        if (at >= 0 && at < row.mine && int(at % team) == int(threadIdx.x)) {  // the thread that wrote there
-          const float there = value(reinterpret_cast<const T*>(held + at)[(target + row.shift) % K]).v;
-          row.dx[target] = at_hit<U>(known, there, p.softcap > 0 ? double(cap.slope(there)) : 1);
-        }
+        if (p.softcap > 0) put([&](float x) { return gradients(x) * cap.slope(x); });
+        else put(gradients);
+        if (hits) row.dx[target] = at_hit<U>(known, there, p.softcap > 0 ? double(cap.slope(there)) : 1);
       }
       if (p.loss && rank == 0 && threadIdx.x == 0) note(p, token, exps, total, most, at_target);
     }
     // Each thread's own words are free: others read them before they met.
-    if (next >= 0) Row<T, U, kWhole>(p, r + step, first, h.words).load(held, h.words);
+    if (next >= 0 && !(kWhole && row.dx && target >= 0)) Row<T, U, kWhole>(p, r + step, first, h.words).load(held, h.words);
     commit_words();
   }
   if (h.blocks > 1 && !started) cluster_wait();
@@ -388,8 +416,9 @@ template <class T, class U> int held(const LossCudaRows& p, void* stream) {
   int error = 0;
   const int64_t most = resident(reinterpret_cast<const void*>(kernel), how, s.blocks, device, error), wanted = device::ceil_div(p.rows, how.blockDim.y) * s.blocks;
   if (error) return error;
-  how.gridDim = unsigned(wanted < most ? wanted : most);
-  const Held h{p, s.words, s.blocks, words_of_rows};
+  const int64_t few = device::ceil_div(wanted, kRowsOfTeam) / s.blocks * s.blocks, grid = few < most ? most : few;
+  how.gridDim = unsigned(wanted < grid ? wanted : grid);
+  const Held h{p, s.words, s.blocks, words_of_rows, device::Divisor::of(uint32_t(s.threads))};
   const cudaError_t e = cudaLaunchKernelEx(&how, kernel, h);
   return e || !p.loss ? int(e) : finish(p, stream);
 }
