@@ -1,9 +1,9 @@
 // Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims up to 64.
 //   keys kernel   two warpgroups own 64 keys each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with the weights in registers; ds by way of shared memory
 //                 to a third one, which makes the halves of dq = ds k (softcap: ds is made of p times the derivative, which waits in shared memory). Products queue
-//                 up: the next tile's scores are begun behind dk, dp in the middle of the exponentials, dv before ds is made. A fourth has tiles brought and dq
-//                 added by the copy engine. kStays (bf16, plain scores, short sequences): thread blocks stay and take blocks of keys one after the other, the next
-//                 one's k, v and tiles under the writing of this one
+//                 up: the next tile's scores are begun behind dk and, where blocks do not stay, before ds is stored, dp in the middle of the exponentials, dv
+//                 before ds is made. A fourth has tiles brought and dq added by the copy engine. kStays (bf16, plain scores, short sequences): thread blocks stay and take blocks of keys one after
+//                 the other, the next one's k, v and tiles under the writing of this one
 #include "baracuda/ops/attention/attention_ordered.cuh"
 
 namespace baracuda {
@@ -186,10 +186,21 @@ template <class T, Formula kFormula, bool kStays> __global__ void __launch_bound
         pin(dk[0]), pin(slopes);
         if (lane == 0) barrier_arrive(q_free + 8 * (u % 2));
       };
+      // The tile's ds for dq, which blocks that do not stay store once the products that do not need it are on their way.
+      const auto store_slopes = [&](int u) {
+        const int at = u % C::kSlots;
+        barrier_wait(ds_free + 8 * at, uint32_t(u / C::kSlots + 1) % 2);
+#pragma unroll
+        for (int j = 0; j < kSums; j += 2)
+          store_fragments((anew(my_slopes) + uint32_t(at) * kSlopeBytes + uint32_t(j / 8 * C::kRows * 128)) ^ uint32_t(j % 8 << 4), slopes[j][0], slopes[j][1], slopes[j + 1][0], slopes[j + 1][1]);
+        publish();
+        __syncwarp();
+        if (lane == 0) barrier_arrive(ds_full + 8 * at);
+      };
       int query = place.last * kTile, head = 0;
       // From the scores of a tile, which are under way, to its ds, with its dv.
       const auto to_slopes = [&](int u) {
-        const int i = u % 2, at = u % C::kSlots;
+        const int i = u % 2;
         const uint32_t q = q0 + uint32_t(i) * kTileBytes, dy = dy0 + uint32_t(i) * kTileBytes, sums = sums0 + uint32_t(i) * 2 * kTile * 4;
         const bool masked = query < place.all_from || query + kTile > place.all_to, odd = masked && any_odd<kTile>(sums);
         wait_products<0>();
@@ -244,13 +255,7 @@ template <class T, Formula kFormula, bool kStays> __global__ void __launch_bound
 #pragma unroll
           for (int r = 0; r < 2; ++r) keep_seen(slopes, r, queries_seen<kTile>(seen_by[row(r)], query));
         }
-        barrier_wait(ds_free + 8 * at, uint32_t(u / C::kSlots + 1) % 2);
-#pragma unroll
-        for (int j = 0; j < kSums; j += 2)
-          store_fragments((anew(my_slopes) + uint32_t(at) * kSlopeBytes + uint32_t(j / 8 * C::kRows * 128)) ^ uint32_t(j % 8 << 4), slopes[j][0], slopes[j][1], slopes[j + 1][0], slopes[j + 1][1]);
-        publish();
-        __syncwarp();
-        if (lane == 0) barrier_arrive(ds_full + 8 * at);
+        if constexpr (kStays) store_slopes(u);
         if (++head == place.heads) head = 0, query -= kTile;
         wait_products<0>();
         pin(dv[0]), pin(weights);
@@ -266,10 +271,12 @@ template <class T, Formula kFormula, bool kStays> __global__ void __launch_bound
           pin(dk[0]), pin(dv[0]);
           begin_dk(u);
           begin_scores(u + 1);
+          if constexpr (!kStays) store_slopes(u);
           end_dk.template operator()<1>(u);
           to_slopes(u + 1);
         }
         begin_dk(u);
+        if constexpr (!kStays) store_slopes(u);
         end_dk.template operator()<0>(u);
       }
       named_wait(1, C::kWorkers);  // v is read no more, nor are q and dy of a block that does not stay
