@@ -110,11 +110,15 @@ template <class T, int kWords, bool kOdd> __global__ void __launch_bounds__(kThr
     if (at_end < here * n) held[at_end] = x[at_end];
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     // Rows that count one behind the other are one copy.
-    const uint32_t which = __ballot_sync(0xffffffffu, target >= 0), on = which >> thread % 32;
+    const uint32_t which = __ballot_sync(0xffffffffu, target >= 0), on = which >> thread % 32, before = which & ((1u << thread % 32) - 1);
+    const auto words_to = [&](int rows) { return (rows * n + K - 1) / K * K; };
     int from = 0, bytes = 0;
     if (target >= 0 && (h.pad || thread % 32 == 0 || !(which >> (thread % 32 - 1) & 1))) {
-      const int count = h.pad ? 1 : on == 0xffffffffu ? 32 : __ffs(int(~on)) - 1, to = ((thread + count) * n + K - 1) / K * K;
-      from = thread * n / K * K, bytes = ((to < whole ? to : whole) - from) * int(sizeof(T));
+      const int count = h.pad ? 1 : on == 0xffffffffu ? 32 : __ffs(int(~on)) - 1, to = words_to(thread + count);
+      from = thread * n / K * K;
+      // Rows of less than a word: its first one may be the last one of rows before, whose copy brings it.
+      if (const int brought = before ? words_to(thread / 32 * 32 + 32 - __clz(int(before))) : 0; brought > from) from = brought;
+      bytes = ((to < whole ? to : whole) - from) * int(sizeof(T));
     }
     if (bytes > 0) {
       hopper::barrier_expect(bar, uint32_t(bytes));
