@@ -299,6 +299,28 @@ TEST(CrossEntropy, SpecialLogits) {
   EXPECT_EQ(smooth.loss.at(0), INFINITY);
 }
 
+// Classes without a probability at either end of a long row, as a mask leaves them: sums are taken piece by piece, and pieces that are all -inf add nothing.
+TEST(CrossEntropy, LongRunsOfMinusInfinity) {
+  constexpr int64_t kClasses = 15000;
+  for (auto [first, count] : {std::pair<int64_t, int64_t>{4200, 5000}, {4096, 4096}}) {
+    const Tensor seen = Tensor::normal(DType::f32, {1, count}, 3);
+    Tensor logits(DType::f32, {2, kClasses});
+    double sum = 0;
+    for (int64_t j = 0; j < 2 * kClasses; ++j) logits.set(j, -INFINITY);  // all of the second row
+    for (int64_t j = 0; j < count; ++j) logits.set(first + j, seen.at(j)), sum += std::exp(seen.at(j));
+    const Tensor target = target_tensor({first + 7, 3});
+    CrossEntropyDescriptor d{.tokens = 2, .classes = kClasses, .reduction = Reduction::none};
+    const Outputs o = run_all(d, logits, target, {}, {});
+    EXPECT_NEAR(o.lse.at(0), std::log(sum), 1e-5);
+    EXPECT_NEAR(o.loss.at(0), std::log(sum) - seen.at(7), 1e-5);
+    for (int64_t j : {int64_t(0), first - 1, first + count, kClasses - 1}) EXPECT_EQ(o.dlogits.at(j), 0) << j;
+    EXPECT_NEAR(o.dlogits.at(first), std::exp(seen.at(0)) / sum, 1e-7);
+    EXPECT_TRUE(std::isnan(o.loss.at(1)) && std::isnan(o.lse.at(1)) && std::isnan(o.dlogits.at(kClasses)));
+    d.label_smoothing = 0.1;
+    EXPECT_EQ(run_all(d, logits, target, {}, {}).loss.at(0), INFINITY);
+  }
+}
+
 // d/dx of the f64 loss along random directions.
 TEST(CrossEntropy, GradientInDouble) {
   for (int option = 0; option < 8; ++option) {
