@@ -464,7 +464,10 @@ TEST(Attention, RowsAreIndependent) {
   }
   if (!on_cuda())  // whole tiles of AMX, one after the other and between parts that are none
     for (auto [q, k, window] : {std::tuple{320, 320, -1}, {300, 380, -1}, {330, 352, 90}}) cases.push_back({DType::bf16, q, k, 64, window});
+  if (!on_cuda()) cases.push_back({DType::bf16, 600, 600, 64, -1}), cases.push_back({DType::f32, 600, 600, 16, -1});  // on one thread blocks of the most rows
+  const int before = threads();
   for (auto [t, q_len, k_len, width, window] : cases) {
+    set_threads(q_len == 600 ? 1 : before);
     SdpaDescriptor d = shape(t, 1, 4, 2, q_len, k_len, width);
     d.causal = true, d.window_left = window;
     Sdpa c(d, 8);
@@ -487,6 +490,7 @@ TEST(Attention, RowsAreIndependent) {
       }
     }
   }
+  set_threads(before);
 }
 TEST(Attention, FlopsCountVisiblePairs) {
   const int64_t far = std::numeric_limits<int64_t>::max();
