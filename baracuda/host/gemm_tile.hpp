@@ -98,6 +98,7 @@ class HeldTiles {
  private:
   void (*hold_)(bool);
 };
+
 struct GemmTiles {
   ByDType<TileKernel> of;  // f16, bf16, f32, f64
 };

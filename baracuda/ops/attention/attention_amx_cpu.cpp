@@ -25,7 +25,7 @@ class Pipeline : Forward<bf16> {
     seen = start();
     key = seen.lo / kSdpaKeys * kSdpaKeys;
     zero(other_s, kSdpaKeys * kW);
-    weights = reinterpret_cast<P*>(s), other_weights = reinterpret_cast<P*>(other_s);  // a pair of keys takes the place of the first of them and of keys before
+    weights = weights_in(s);
     Item before{}, now{}, after{};
     advance(now);
     make_scores(now);
@@ -33,10 +33,10 @@ class Pipeline : Forward<bf16> {
       advance(after);
       const int64_t first = now.panel * kW, cols = panels[now.panel].cols;
       finish_scores(first, cols, now);
-      if (!(now.whole && before.direct)) add_values(before), before = {};
+      if (!(now.whole && before.direct())) add_values(before), before = {};
       alignas(64) S shrink[kW];
       const bool rescaled = now.whole ? weigh(now, after, before, shrink) : weigh_alone(now, shrink);
-      std::swap(s, other_s), std::swap(weights, other_weights);
+      std::swap(s, other_s), weights = weights_in(s);
       if (!(now.whole && after.whole)) make_scores(after);
       if (rescaled) rescale(first, cols, shrink);
       if (now.key != turned_key) turned = tile.pack_a({at_key(p.v, now.key), 1, p.v.row, dv, now.n}, v_turned), turned_key = now.key;
@@ -48,7 +48,8 @@ class Pipeline : Forward<bf16> {
  private:
   struct Item : Part {
     int64_t panel, key, n;  // n: keys of the block
-    bool whole, safe, direct;  // blocks of tiles; weights of zero do no harm; both
+    bool whole, safe;       // blocks of tiles; weights of zero do no harm
+    bool direct() const { return whole && safe; }
   };
 
   // The next part; its size is 0 behind the last.
@@ -59,13 +60,16 @@ class Pipeline : Forward<bf16> {
         const Part t = part_of(panels[i], key, n);
         if (t.size <= 0) continue;
         const bool whole = t.size % kBlock == 0 && panels[i].cols == kW, safe = hides_safely(t, key + n);
-        next = {t, i, key, n, whole, safe, whole && safe};
+        next = {t, i, key, n, whole, safe};
         return;
       }
     next = {};
   }
 
-  // Products step by step, `between` after each of these: scores into s_next, values times w_before into y.
+  // Of the scores of a part: a pair of keys takes the place of the first of them and of keys before.
+  static P* weights_in(S* scores) { return reinterpret_cast<P*>(scores); }
+
+  // Products step by step, `between` after each of these: scores into `to`, values by the weights in other_s into y.
   template <class F> void score_steps(const Item& t, S* to, F between) {
     const TileB q = panels[t.panel].q;
     const bf16 *k = at_key(p.k, t.from), *const pairs = static_cast<const bf16*>(q.p);
@@ -76,7 +80,8 @@ class Pipeline : Forward<bf16> {
       between();
     }
   }
-  template <class F> void value_steps(const Item& t, const P* w, F between) {
+  template <class F> void value_steps(const Item& t, F between) {
+    const P* const w = weights_in(other_s);
     const bf16* const v = static_cast<const bf16*>(turned.p) + (t.from - t.key);
     for (int64_t e = 0; e < dv; e += kBlock) {
       S* const sums = y + t.panel * kW * dv + e * kW;
@@ -87,7 +92,7 @@ class Pipeline : Forward<bf16> {
     }
   }
   int64_t score_step_count(const Item& t) const { return t.whole ? t.size / kBlock * (d / kBlock + 1) : 0; }
-  int64_t value_step_count(const Item& t) const { return t.direct ? dv / kBlock * (t.size / kBlock + 1) : 0; }
+  int64_t value_step_count(const Item& t) const { return t.direct() ? dv / kBlock * (t.size / kBlock + 1) : 0; }
 
   // Weights of s, with the products of the neighbours in between: whether something has to shrink.
   bool weigh(const Item& now, const Item& after, const Item& before, S* shrink) {
@@ -104,7 +109,7 @@ class Pipeline : Forward<bf16> {
       }
     };
     const auto between = [&] { due += share, up_to(least(pairs, due >> 16)); };
-    if (before.direct) value_steps(before, other_weights, between);  // which lie where the scores come next
+    if (before.direct()) value_steps(before, between);  // which lie where the scores come next
     if (after.whole) score_steps(after, other_s, between);
     up_to(pairs);
     add_weights(first, 0, low.alpha, low_sum), add_weights(first, N, high.alpha, high_sum);
@@ -113,7 +118,7 @@ class Pipeline : Forward<bf16> {
   }
   bool weigh_alone(const Item& now, S* shrink) { return softmax_weights(now.panel * kW, panels[now.panel].cols, now.size, shrink); }
 
-  // The same products by themselves: scores into s, values by other_weights.
+  // The same products by themselves, scores into s.
   void make_scores(const Item& t) {
     if (t.size == 0) return;
     if (t.whole) return score_steps(t, s, [] {});
@@ -121,17 +126,16 @@ class Pipeline : Forward<bf16> {
   }
   void add_values(const Item& t) {
     if (t.size == 0) return;
-    if (t.direct) return value_steps(t, other_weights, [] {});
+    if (t.direct()) return value_steps(t, [] {});
     const int64_t first = t.panel * kW, cols = panels[t.panel].cols;
-    std::swap(weights, other_weights);
+    weights = weights_in(other_s);
     if (t.safe) accumulate(first, 0, cols, {}, t.from - t.key, t.size, turned);
     else accumulate_visible(first, cols, at_key(p.v, t.from), t.from, t.size);
-    std::swap(weights, other_weights);
+    weights = weights_in(s);
   }
 
   Keys seen;
   int64_t key = 0, panel = 0;  // of the part that comes next
-  P* other_weights = nullptr;
   TileA turned{};  // values of the block of keys that begins at turned_key
   int64_t turned_key = -1;
 };
