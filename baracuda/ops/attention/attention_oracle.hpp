@@ -7,6 +7,12 @@
 
 namespace baracuda::testing {
 
+inline constexpr DType kDTypesHere[] = {DType::f16, DType::bf16, DType::f32, DType::f64};
+
+inline SdpaDescriptor shape(DType t, int64_t b, int64_t h, int64_t hk, int64_t sq, int64_t sk, int64_t d, int64_t dv = 0) {
+  return {.dtype = t, .batch = b, .heads = h, .kv_heads = hk, .q_len = sq, .k_len = sk, .head_dim = d, .head_dim_v = dv};
+}
+
 // The tensors of a case. Unused ones stay absent.
 struct Sdpa {
   SdpaDescriptor d;

@@ -6,8 +6,6 @@ namespace {
 
 using namespace testing;
 
-constexpr DType kDTypesHere[] = {DType::f16, DType::bf16, DType::f32, DType::f64};
-
 TEST(AttentionWindow, case_window_inclusive) {
   for (DType t : kDTypesHere) {
     Sdpa c({.dtype = t, .q_len = 6, .k_len = 6, .head_dim = 4, .window_left = 2, .window_right = 0});
