@@ -8,7 +8,7 @@
 // f32, f64 for f64. Halves are computed in f32, so they give the loss of the same values in f32.
 // In place: dlogits may be logits itself only with in_place; any other overlap is refused, and logits are never changed
 // otherwise. Errors: invalid_problem.
-// Numerics: exp and products in f32 (f64), sums of 4096 in f32 in 64 lanes, their total, the loss and the reduction over
+// Numerics: exp and products in f32 (f64), sums of 1024 in f32 in 64 lanes, their total, the loss and the reduction over
 // rows in f64, in a fixed order: deterministic; with reduction none a row's bits do not depend on other rows.
 #include "baracuda/ops/loss/loss.hpp"
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include "baracuda/host/thread_team.hpp"
 #include "baracuda/ops/loss/fused_loss_plan.hpp"
+#include "baracuda/ops/loss/fused_loss_streamed.hpp"
 #include "baracuda/ops/loss/loss_detail.hpp"
 
 namespace baracuda {
@@ -50,13 +51,10 @@ class Run {
 
  private:
   void start() {
-    int64_t n = 0;
-    for (int64_t i = 0; i < d_.tokens; ++i) {
-      const int64_t t = tokens_.target(i);
-      if (t >= 0) { w_.kept[n++] = i; continue; }
-      w_.loss[i] = w_.z_part[i] = t == LossTokens::kInvalid ? NAN : 0;
-      if (d_.grad_x) std::memset(row_at(a_.dx, i), 0, size_t(d_.hidden) * byte_size(d_.dtype));
-    }
+    const int64_t n = tokens_.list(w_.kept, w_.loss, w_.z_part);
+    if (d_.grad_x && n < d_.tokens)
+      for (int64_t i = 0; i < d_.tokens; ++i)
+        if (tokens_.target(i) < 0) std::memset(row_at(a_.dx, i), 0, size_t(d_.hidden) * byte_size(d_.dtype));
     if (d_.grad_bias && n) std::memset(w_.dbias, 0, size_t(d_.classes) * sizeof(double));
     if (d_.bias && n && w_.bias) k_.to_acc[d_.weight()](a_.bias.data, w_.bias, d_.classes);
   }
@@ -232,7 +230,8 @@ Status FusedLinearCrossEntropy::check(const Descriptor& d, const Args& a) {
   return check_gradients(name, d, a.dx, a.dw, a.dbias);
 }
 std::span<const Kernel<FusedLinearCrossEntropy>> FusedLinearCrossEntropy::kernels() {
-  static constexpr Kernel<FusedLinearCrossEntropy> list[] = {
+  static const Kernel<FusedLinearCrossEntropy> list[] = {
+      fused_loss_streamed_row(),
       {.name = "fused_linear_cross_entropy.cpu.chunked", .launch = launch_all<FusedLinearCrossEntropy>(Floating{}, run_forward),
        .guarantee = guarantee, .refuse = [](const Descriptor& d, const PlanPreference&) { return refuse_types(d); },
        .carve = [](const Descriptor& d, const void* state, Carver& c) { (void)carve(d, *static_cast<const State*>(state), DeviceKind::cpu, c); },

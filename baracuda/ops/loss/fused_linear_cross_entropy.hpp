@@ -17,6 +17,8 @@
 // bf16 x and w the gradient of the logits is rounded to bf16 for the products with w and x, once, as it is where logits
 // are whole; with f16 x, or f32 w, these two products are computed in f32. Deterministic for any number of threads.
 //
+// The loss alone, on the CPU, is made without storing logits where no chunk is given and x, in the dtype of w, has 96 rows or more; its bits are
+// those beside gradients. Else:
 // Workspace: chunk x classes logits, chunk x hidden rows, two f64 and one i64 per token, an f32 dw where dw is a half,
 // one f64 per class with dbias, what the matrix products take. The chunk, where it is not given: fused_loss_chunk_rule,
 // raised up to 1024 rows while their logits fit 128 MiB, and halved until PlanPreference::max_workspace is met. CUDA: chunks of one size

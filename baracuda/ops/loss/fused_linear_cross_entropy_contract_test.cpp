@@ -24,7 +24,7 @@ TEST(FusedLinearCrossEntropyChunk, PlanTellsItAndTheWorkspaceFollows) {
   const struct { int64_t tokens, hidden, classes, rows; } shapes[] = {{16384, 4096, 32000, 2048}, {128, 4096, 1000, 128}, {2048, 512, 32000, 1024},
                                                                       {2048, 512, 50304, 512},    {100, 512, 32000, 128}, {1, 8, 8, 1}};
   for (const auto& s : shapes)
-    EXPECT_EQ(chunk_rows(*plan({.tokens = s.tokens, .hidden = s.hidden, .classes = s.classes})), s.rows);
+    EXPECT_EQ(chunk_rows(*plan({.tokens = s.tokens, .hidden = s.hidden, .classes = s.classes, .grad_x = true})), s.rows);
   for (int64_t chunk : {1, 100, 4096}) {
     FusedDescriptor own = d;
     own.chunk = chunk;
@@ -73,6 +73,42 @@ TEST(FusedLinearCrossEntropyChunk, SmallerWorkspaceSameValues) {
     expect_fused(c, o, want);
   }
   EXPECT_TRUE(FusedLinearCrossEntropyPlan::select(Stream::cpu(), d, {.max_workspace = all / 2}).ok());
+}
+// The loss alone, chunk by chunk of the classes: bit for bit that of whole rows of logits.
+TEST(FusedLinearCrossEntropyChunk, StreamedSameBits) {
+  const PlanPreference chunked{.require_kernel = "fused_linear_cross_entropy.cpu.chunked"}, streamed{.require_kernel = "fused_linear_cross_entropy.cpu.streamed"};
+  if (const auto plan = FusedLinearCrossEntropyPlan::select(test_stream(), {.tokens = 96}, streamed); !plan.ok()) GTEST_SKIP() << plan.status().to_string();
+  const struct { int64_t tokens, hidden, classes; } shapes[] = {{130, 40, 2500}, {96, 1, 1024}, {200, 900, 1100}, {4200, 3, 1026}, {257, 33, 77}};
+  for (DType t : {DType::f16, DType::bf16, DType::f32, DType::f64})
+    for (const auto& s : shapes)
+      for (int option = 0; option < 4; ++option) {
+        FusedDescriptor d{.dtype = t, .tokens = s.tokens, .hidden = s.hidden, .classes = s.classes};
+        d.reduction = Reduction(option % 3);
+        if (option & 1) d.bias = true, d.label_smoothing = 0.1, d.z_loss = 0.01;
+        if (option & 2) d.softcap = 4, d.target_dtype = DType::i32;
+        FusedCase c = fused_case(d, uint64_t(option), option == 0 ? 0 : 3, option == 1, false, option == 2 ? Layout::padded : Layout::dense);
+        if (option == 3) c.target[1] = s.classes;
+        if (option == 1)  // whole chunks that are hidden, and a part of one
+          for (int64_t j = 0; j < s.classes - 10; ++j)
+            if (j / 512 % 3 != 0) c.bias.set(j, -INFINITY);
+        SCOPED_TRACE(describe(d));
+        ASSERT_EQ(FusedLinearCrossEntropyPlan::select(Stream::cpu(), d)->sku().kernel, streamed.require_kernel);
+        const FusedOutputs o = fused_outputs(d), want = fused_outputs(d);
+        ASSERT_OK(run_fused(c, o));
+        ASSERT_OK(run_fused(c, want, chunked));
+        EXPECT_TRUE(o.loss.same_bits(want.loss) && o.z_part.same_bits(want.z_part));
+        if (s.tokens * s.classes > 400000 || option % 2 == 0) continue;
+        if (option == 3 && s.hidden < 100) expect_fused(c, o, fused_oracle(c));
+        const Tensor target = target_tensor(c.target, d.target_dtype);
+        check_repeat_bits<FusedLinearCrossEntropy>(d, {c.x, c.w, c.bias, target, c.weights, {}, o.loss, o.z_part, {}, {}, {}}, streamed, 2);
+      }
+  FusedDescriptor d{.dtype = DType::bf16, .tokens = 200, .hidden = 64, .classes = 900};
+  const auto takes = [&](const PlanPreference& p) { return FusedLinearCrossEntropyPlan::select(Stream::cpu(), d, p)->sku().kernel; };
+  const uint64_t bytes = FusedLinearCrossEntropyPlan::select(Stream::cpu(), d)->workspace_size();
+  EXPECT_EQ(takes({.max_workspace = bytes}), streamed.require_kernel);
+  EXPECT_EQ(takes({.max_workspace = bytes - 1}), chunked.require_kernel);
+  d.chunk = 128;
+  EXPECT_EQ(takes({}), chunked.require_kernel);
 }
 // Where chunks and sums of dw do not fit: chunks for dx, slices of the classes for dw.
 TEST(FusedLinearCrossEntropyChunk, SlicesWhereChunksDoNotFit) {

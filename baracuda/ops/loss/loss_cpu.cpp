@@ -1,7 +1,7 @@
 // A row of logits to its loss and, in place or elsewhere, its gradient: max and sum exp(x - m), chunk by chunk, then
 // g ((1 + 2 z lse) exp(x - m) / sum - eps / n - (1 - eps) onehot). Two exp and about 25 flops per element; a row of up to
 // some 10^5 classes stays in the second-level cache between the two, so memory sees it once. One thread per row.
-// Sums: element i is in chunk i / 4096 and lane i % 64; lanes add in order in the accumulator's type and are folded in
+// Sums: element i is in chunk i / 1024 and lane i % 64; lanes add in order in the accumulator's type and are folded in
 // halves, chunks are added in f64, scaled to the largest maximum. So the bits depend neither on the vector width nor on anything outside the row.
 #include "baracuda/math/element.hpp"
 #include "baracuda/ops/loss/loss_cpu.hpp"
@@ -12,7 +12,6 @@ inline namespace BARACUDA_ISA {
 namespace {
 
 constexpr int kRowLanes = 64;
-constexpr int64_t kChunk = 4096;
 using Double = Pack<double, 1>;
 
 // Lanes 0 .. count - 1 of x, `other` elsewhere.
@@ -48,6 +47,13 @@ template <class T> struct Shaped {
   }
 };
 
+template <class T> void store_shaped(const Shaped<T>& from, Acc<T>* to, int64_t n) {
+  using A = Acc<T>;
+  constexpr int N = PackOf<T>::kWidth;
+  int64_t j = 0;
+  for (; j + N <= n; j += N) store<A, N>(to + j, from.template at<N>(j));
+  if (j < n) store_tail<A, N>(to + j, from.tail(j, int(n - j)), int(n - j));
+}
 // f(k, v, count) for the vectors of [begin, end): k is the vector's place among the 64 lanes, count its valid lanes.
 template <class Source, class F> BARACUDA_HD void for_lanes(const Source& s, int64_t begin, int64_t end, F f) {
   constexpr int N = Source::Value::kWidth;
@@ -74,38 +80,54 @@ template <class Source> typename Source::Value::Scalar max_of(const Source& s, i
   for_lanes(s, begin, end, [&](int k, V v, int count) { m[k] = max_nan(m[k], count == V::kWidth ? v : first_lanes(v, count, V(-kInf))); });
   return fold(m, [](auto a, auto b) { return max_nan(a, b); });
 }
-// The maximum m, sum exp(x - m) and, where asked for, sum (x - m), in one pass: of each chunk by its own maximum, which is in the first-level cache then.
+// A chunk by its own maximum, which is in the first-level cache then.
+template <bool kPlainSum, class Source> LossPart chunk_sums(const Source& s, int64_t begin, int64_t end) {
+  using V = typename Source::Value;
+  const auto top = max_of(s, begin, end);
+  if (top == -kInf) return {-kInf, 0, -kInf};
+  V e[kRowLanes / V::kWidth], d[kRowLanes / V::kWidth];
+  for (int k = 0; k < kRowLanes / V::kWidth; ++k) e[k] = d[k] = V(0);
+  for_lanes(s, begin, end, [&](int k, V v, int count) {
+    const V t = v - V(top), x = exp_up(t);
+    e[k] += count == V::kWidth ? x : first_lanes(x, count, V(0));
+    if constexpr (kPlainSum) d[k] += count == V::kWidth ? t : first_lanes(t, count, V(0));
+  });
+  const auto add = [](auto a, auto b) { return a + b; };
+  return {double(top), double(fold(e, add)) * kDown<V>, kPlainSum ? double(fold(d, add)) : 0};
+}
+// The maximum m, sum exp(x - m) and, where asked for, sum (x - m), from the parts in their order.
 struct RowSums {
   double m = -kInf, exps = 0, plain = 0;
-};
-template <bool kPlainSum, class Source> RowSums row_sums(const Source& s, int64_t n) {
-  using V = typename Source::Value;
-  RowSums r;
-  double all = 0;  // of x
-  for (int64_t c = 0; c < n; c += kChunk) {
-    const int64_t end = c + kChunk < n ? c + kChunk : n;
-    const auto top = max_of(s, c, end);
-    const double before = r.m;
-    r.m = top > before || top != top ? double(top) : before;
-    if (top == -kInf) {  // adds nothing, and all -inf is NaN below
-      if (kPlainSum) all = -kInf;
-      continue;
-    }
-    V e[kRowLanes / V::kWidth], d[kRowLanes / V::kWidth];
-    for (int k = 0; k < kRowLanes / V::kWidth; ++k) e[k] = d[k] = V(0);
-    for_lanes(s, c, end, [&](int k, V v, int count) {
-      const V t = v - V(top), x = exp(t);
-      e[k] += count == V::kWidth ? x : first_lanes(x, count, V(0));
-      if constexpr (kPlainSum) d[k] += count == V::kWidth ? t : first_lanes(t, count, V(0));
-    });
-    const auto add = [](auto a, auto b) { return a + b; };
-    const auto scaled = [&](double sum, double from) { return from == r.m ? sum : sum == 0 ? 0 : sum * exp(Double(from - r.m)).v; };
-    r.exps = scaled(r.exps, before) + scaled(fold(e, add), double(top));
-    if constexpr (kPlainSum) all += double(fold(d, add)) + double(end - c) * double(top);
+  void add(const LossPart& part, int64_t count) {
+    const double before = m;
+    m = part.top > before || part.top != part.top ? part.top : before;
+    if (part.top == -kInf) return void(plain = -kInf);  // adds nothing, and all -inf is NaN below
+    const auto scaled = [&](double sum, double from) { return from == m ? sum : sum == 0 ? 0 : sum * exp(Double(from - m)).v; };
+    exps = scaled(exps, before) + scaled(part.exps, part.top);
+    plain += part.plain + double(count) * part.top;  // sum x, until all are there
   }
-  if (r.m == -kInf) r.exps = __builtin_nan("");
-  r.plain = all - double(n) * r.m;
+  void end(int64_t n) {
+    if (m == -kInf) exps = __builtin_nan("");
+    plain -= double(n) * m;
+  }
+};
+template <class F> RowSums row_sums(int64_t n, F part) {
+  RowSums r;
+  for (int64_t c = 0; c < n; c += kLossChunk) {
+    const int64_t end = c + kLossChunk < n ? c + kLossChunk : n;
+    r.add(part(c, end), end - c);
+  }
+  r.end(n);
   return r;
+}
+void set_loss(LossRow& p, const RowSums& sums, Double at_target) {
+  const Double log_sum = log(Double(sums.exps)), target = at_target - Double(sums.m);
+  p.lse = (Double(sums.m) + log_sum).v;
+  p.z_part = loss::z_part(Double(p.lse), p.z).v;
+  p.loss = loss::cross_entropy(log_sum, target, Double(sums.plain), double(p.n), p.smoothing).v + p.z_part;
+}
+void join(LossRow& p, const LossPart* parts, double at_target) {
+  set_loss(p, row_sums(p.n, [&](int64_t c, int64_t) { return parts[c / kLossChunk]; }), at_target);
 }
 template <bool kCap, class U, class Source>
 void row_gradient(const Source& s, const LossRow& p, typename Source::Value m, const loss::RowGradient& g) {
@@ -133,12 +155,9 @@ template <class U, class Source> void row_of(const Source& s, LossRow& p) {
   using V = typename Source::Value;
   double m = p.lse, exps = 1;
   if (!p.lse_known) {
-    const RowSums sums = p.smoothing > 0 ? row_sums<true>(s, p.n) : row_sums<false>(s, p.n);
+    const RowSums sums = row_sums(p.n, [&](int64_t c, int64_t end) { return p.smoothing > 0 ? chunk_sums<true>(s, c, end) : chunk_sums<false>(s, c, end); });
     m = sums.m, exps = sums.exps;
-    const Double log_sum = log(Double(exps)), target = convert<double>(s.template at<1>(p.target)) - Double(m);
-    p.lse = (Double(m) + log_sum).v;
-    p.z_part = loss::z_part(Double(p.lse), p.z).v;
-    p.loss = loss::cross_entropy(log_sum, target, Double(sums.plain), double(p.n), p.smoothing).v + p.z_part;
+    set_loss(p, sums, convert<double>(s.template at<1>(p.target)));
   }
   if (!p.dx) return;
   const loss::RowGradient g = loss::row_gradient(p.g, exps, p.lse, double(p.n), p.smoothing, p.z);
@@ -152,11 +171,15 @@ template <class T, class U> void row(LossRow& p) {
   const Shaped<T> shaped{x, static_cast<const A*>(p.bias), p.softcap};
   if (!p.scratch) return row_of<U>(shaped, p);
   A* to = static_cast<A*>(p.scratch);
-  constexpr int N = PackOf<T>::kWidth;
-  int64_t j = 0;
-  for (; j + N <= p.n; j += N) store<A, N>(to + j, shaped.template at<N>(j));
-  if (j < p.n) store_tail<A, N>(to + j, shaped.tail(j, int(p.n - j)), int(p.n - j));
+  store_shaped(shaped, to, p.n);
   row_of<U>(Plain<A>{to}, p);
+}
+template <class A> void chunk(const LossChunk& c) {
+  for (int64_t r = 0; r < c.rows; ++r) {
+    A* const x = static_cast<A*>(c.x) + r * c.pitch;
+    if (c.bias || c.softcap > 0) store_shaped(Shaped<A>{x, static_cast<const A*>(c.bias), c.softcap}, x, c.n);
+    c.parts[r * c.parts_pitch] = c.plain ? chunk_sums<true>(Plain<A>{x}, 0, c.n) : chunk_sums<false>(Plain<A>{x}, 0, c.n);
+  }
 }
 
 // Columns in blocks whose sums stay in the first-level cache.
@@ -211,6 +234,8 @@ template <class T> void scale_run(void* x, int64_t n, double s) {
 extern constexpr LossKernels loss_kernels = {
     by_dtype<void (*)(LossRow&)>(Floating{}, []<class T>() { return &row<T, T>; }),
     &row<float, bf16>,
+    by_dtype<void (*)(const LossChunk&)>(TypeList<float, double>{}, []<class T>() { return &chunk<T>; }),
+    &join,
     by_dtype<void (*)(const void*, int64_t, int64_t, int64_t, double*)>(Floating{}, []<class T>() { return &add_columns<T>; }),
     by_dtype<void (*)(const void*, void*, int64_t)>(Floating{}, []<class T>() { return &to_acc<T>; }),
     by_dtype<void (*)(const void*, void*, int64_t, bool)>(Floating{}, []<class T>() { return &from_acc<T>; }),

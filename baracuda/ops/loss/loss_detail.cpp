@@ -43,6 +43,16 @@ LossTokens::LossTokens(const LossOptions& o, const TensorView& target, const Ten
   if (o.reduction == Reduction::mean) factor_ = denominator == 0 ? 0 : 1 / denominator;
 }
 
+int64_t LossTokens::list(int64_t* rows, double* loss, double* z_part) const {
+  int64_t n = 0;
+  for (int64_t i = 0; i < o_.tokens; ++i) {
+    const int64_t t = target(i);
+    if (t >= 0) rows[n++] = i;
+    else loss[i] = z_part[i] = t == kInvalid ? NAN : 0;
+  }
+  return n;
+}
+
 void LossTokens::reduce(const double* per_row, const TensorView& out) const {
   if (out.absent()) return;
   if (o_.reduction == Reduction::none) {

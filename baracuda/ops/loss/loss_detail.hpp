@@ -65,6 +65,8 @@ class LossTokens {
     return weight(row) * (g * scale_) * factor_;
   }
   int64_t kept() const { return kept_; }
+  // Lists the rows that count, their number; the others' losses are 0, or NaN where the target is invalid.
+  int64_t list(int64_t* rows, double* loss, double* z_part) const;
   // Writes `per_row` [tokens] as the loss asks: as it is, or its sum in row order times the factor of the reduction.
   void reduce(const double* per_row, const TensorView& out) const;
 
