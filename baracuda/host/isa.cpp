@@ -1,5 +1,6 @@
 #include "baracuda/host/isa.hpp"
 #include "baracuda/host/amx.hpp"
+#include "baracuda/host/gathers.hpp"
 
 #include <atomic>
 #include <cstdlib>
@@ -49,6 +50,15 @@ bool detect_amx() {
 #endif
 }
 
+bool detect_fast_gathers() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 23 & 1) && __builtin_cpu_is("intel");  // AVX512-FP16
+#else
+  return false;
+#endif
+}
+
 Isa detect_and_ask() {
   Isa best = detect();
   if (const char* wanted = std::getenv("BARACUDA_ISA"))
@@ -58,7 +68,7 @@ Isa detect_and_ask() {
 }
 
 std::atomic<Isa> limit{Isa::avx512bf16};
-std::atomic<bool> amx_allowed{true};
+std::atomic<bool> amx_allowed{true}, gathers_allowed{true};
 
 }  // namespace
 
@@ -75,6 +85,11 @@ bool has_amx() {
   static const bool has = detect_amx();
   return has;
 }
+bool has_fast_gathers() {
+  static const bool has = detect_fast_gathers();
+  return has && gathers_allowed.load(std::memory_order_relaxed);
+}
+void limit_gathers(bool allowed) { gathers_allowed.store(allowed, std::memory_order_relaxed); }
 void limit_amx(bool allowed) { amx_allowed.store(allowed, std::memory_order_relaxed); }
 void limit_isa(Isa at_most) { limit.store(at_most, std::memory_order_relaxed); }
 

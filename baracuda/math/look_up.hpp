@@ -9,6 +9,7 @@
 
 namespace baracuda::inline BARACUDA_ISA {
 
+inline constexpr int64_t kLookUpAhead = 4096;  // bytes: look-ups leave too little in flight to hide what the next lines cost
 struct IndexPair { uint32_t first, second; };
 BARACUDA_HD IndexPair index_pair(const void* x) {
   uint32_t q;
@@ -50,6 +51,7 @@ BARACUDA_HD void look_up(const uint16_t* table, const void* x, uint16_t* to, int
   const uint16_t* from = static_cast<const uint16_t*>(x);
 #if BARACUDA_VECTOR_BYTES
   for (; n >= 16; n -= 16, from += 16, to += 16) {
+    if (past) __builtin_prefetch(reinterpret_cast<const char*>(from) + kLookUpAhead);
     const __m128i low = _mm_unpacklo_epi64(four_halves(table, from), four_halves(table, from + 4));
     const __m128i high = _mm_unpacklo_epi64(four_halves(table, from + 8), four_halves(table, from + 12));
     const __m256i r = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);

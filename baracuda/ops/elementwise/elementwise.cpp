@@ -1,6 +1,7 @@
 #include "baracuda/ops/elementwise/elementwise.hpp"
 #include <cmath>
 #include <numeric>
+#include "baracuda/host/gathers.hpp"
 #include "baracuda/host/half_table.hpp"
 #include "baracuda/ops/elementwise/broadcast_sum.hpp"
 #include "baracuda/ops/elementwise/complex_kinds.hpp"
@@ -95,7 +96,7 @@ Status run_forward(const Problem& p, const TensorView* const* in, const TensorVi
   const MapOperand y = MapOperand::of(out);
   const MapRun own = p.e->forward[p.dtype];
   MapKernel run = own ? MapKernel(own) : through_f32(p.e->forward[DType::f32], p.dtype, 7, p.operands, 1, p.e->predicate ? 1 : 2);
-  if (table) run.table = table, run.look_up = BARACUDA_ISA_PICK(half_kernels).look_up;
+  if (table) run.table = table, run.look_up = BARACUDA_ISA_PICK_BF16(half_table_kernels).by[has_fast_gathers()].look_up;
   run_map(p.shape, {x, size_t(p.operands)}, {&y, 1}, run, p.parameters, threads);
   return {};
 }
@@ -163,7 +164,7 @@ Status run_backward(const Problem& p, const TensorView& dy, const TensorView* co
   }
   for (int k = 0; k < n; ++k) maps[k].bytes = int(byte_size(p.dtype));
   MapKernel map = kernel(2);
-  if (table) map.table = table, map.look_up_times = BARACUDA_ISA_PICK(half_kernels).look_up_times[p.dtype == DType::bf16];
+  if (table) map.table = table, map.look_up_times = BARACUDA_ISA_PICK_BF16(half_table_kernels).by[has_fast_gathers()].look_up_times[p.dtype == DType::bf16];
   if (any_map) run_map(p.shape, inputs, {maps, size_t(n)}, map, p.parameters, threads);
   return {};
 }

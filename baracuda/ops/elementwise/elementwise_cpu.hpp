@@ -40,9 +40,13 @@ BARACUDA_ISA_TABLE(ElementwiseEntry, where_complex)
 struct HalfKernels {  // 0: f16, 1: bf16
   void (*widen[2])(const void* half, float* to, int64_t n);
   void (*narrow[2])(const float* from, void* half, int64_t n, bool past);  // past the caches: `half` begins at a line
-  void (*look_up)(const void* table, const void* half, void* to, int64_t n, bool past);  // a table of halves
-  void (*look_up_times[2])(const void* table, const void* dy, const void* half, void* to, int64_t n, bool past);  // dy times that of a table of f32
 };
 BARACUDA_ISA_TABLE(HalfKernels, half_kernels)
+struct HalfTableLoops {
+  void (*look_up)(const void* table, const void* half, void* to, int64_t n, bool past);  // a table of halves, and one more
+  void (*look_up_times[2])(const void* table, const void* dy, const void* half, void* to, int64_t n, bool past);  // dy times that of a table of f32
+};
+struct HalfTableKernels { HalfTableLoops by[2]; };  // 1: by gathers (host/gathers.hpp)
+BARACUDA_ISA_TABLE_BF16(HalfTableKernels, half_table_kernels)
 
 }  // namespace baracuda

@@ -1,5 +1,4 @@
-// f16 and bf16 to f32 and back and their tables, dense, for one instruction set.
-#include "baracuda/math/look_up.hpp"
+// f16 and bf16 to f32 and back, dense, for one instruction set.
 #include "baracuda/math/twice.hpp"
 #include "baracuda/ops/elementwise/elementwise_cpu.hpp"
 #include "baracuda/ops/elementwise/half_cpu.hpp"
@@ -42,24 +41,8 @@ template <class T> void gather(const float* from, void* half, int64_t n, bool pa
   for (; i + 2 * N <= n; i += 2 * N) store_dealt<T, N>(y + i, load<N>(from + i), load<N>(from + i + N), past);
   narrow<T>(from + i, y + i, n - i, past);
 }
-void look_up_halves(const void* table, const void* half, void* to, int64_t n, bool past) {
-  look_up(static_cast<const uint16_t*>(table), half, static_cast<uint16_t*>(to), n, past);
-}
-template <class T> void look_up_times(const void* table, const void* dy, const void* half, void* to, int64_t n, bool past) {
-  constexpr int N = kLanes<float>;
-  const float* slopes = static_cast<const float*>(table);
-  const T *g = static_cast<const T*>(dy), *x = static_cast<const T*>(half);
-  T* y = static_cast<T*>(to);
-  int64_t i = 0;
-  for (; i + 2 * N <= n; i += 2 * N) {
-    const auto both = load_dealt<N>(g + i);
-    const auto low = both.low * look_up<N, kStep<T, N>>(slopes, x + i), high = both.high * look_up<N, kStep<T, N>>(slopes, x + i + kSecond<T, N>);
-    store_dealt<T, N>(y + i, low, high, past);
-  }
-  for (; i < n; ++i) store<T, 1>(y + i, load<1>(g + i) * look_up<1>(slopes, x + i));
-}
 }  // namespace
-extern constexpr HalfKernels half_kernels = {{widen<f16>, widen<bf16>}, {narrow<f16>, narrow<bf16>}, look_up_halves, {look_up_times<f16>, look_up_times<bf16>}};
+extern constexpr HalfKernels half_kernels = {{widen<f16>, widen<bf16>}, {narrow<f16>, narrow<bf16>}};
 extern constexpr DealtHalves dealt_halves = {{deal<f16>, deal<bf16>}, {gather<f16>, gather<bf16>}};
 }  // namespace BARACUDA_ISA
 }  // namespace baracuda

@@ -1,6 +1,7 @@
 #include "baracuda/ops/gated/gated.hpp"
 #include <cmath>
 #include <vector>
+#include "baracuda/host/gathers.hpp"
 #include "baracuda/host/half_table.hpp"
 #include "baracuda/host/past.hpp"
 #include "baracuda/host/strided.hpp"
@@ -38,13 +39,13 @@ void run_pieces(const GatedDescriptor& d, const TensorView* const (&in)[kIn], co
 }
 Status run_forward(const Launch<Gated>& l) {
   const GatedKernels& k = BARACUDA_ISA_PICK(gated_kernels);
-  run_pieces<2, 1>(l.desc, {&l.args.gate, &l.args.up}, {&l.args.y}, l.state ? BARACUDA_ISA_PICK_BF16(gated_table_kernels).forward : k.forward[int(l.desc.kind)], l.state, l.threads);
+  run_pieces<2, 1>(l.desc, {&l.args.gate, &l.args.up}, {&l.args.y}, l.state ? BARACUDA_ISA_PICK_BF16(gated_table_kernels).by[has_fast_gathers()].forward : k.forward[int(l.desc.kind)], l.state, l.threads);
   return {};
 }
 Status run_backward(const Launch<GatedBackward>& l) {
   const GatedKernels& k = BARACUDA_ISA_PICK(gated_kernels);
   run_pieces<3, 2>(l.desc, {&l.args.dy, &l.args.gate, &l.args.up}, {&l.args.dgate, &l.args.dup},
-                   l.state ? BARACUDA_ISA_PICK_BF16(gated_table_kernels).backward : k.backward[int(l.desc.kind)], l.state, l.threads);
+                   l.state ? BARACUDA_ISA_PICK_BF16(gated_table_kernels).by[has_fast_gathers()].backward : k.backward[int(l.desc.kind)], l.state, l.threads);
   return {};
 }
 

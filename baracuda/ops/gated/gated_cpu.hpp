@@ -19,7 +19,8 @@ struct GatedKernels {
   ByDType<void (*)(const GatedPiece&)> forward[kGatedKinds], backward[kGatedKinds];
 };
 BARACUDA_ISA_TABLE(GatedKernels, gated_kernels)
-struct GatedTableKernels { ByDType<void (*)(const GatedPiece&)> forward, backward; };  // f16, bf16
+struct GatedTableLoops { ByDType<void (*)(const GatedPiece&)> forward, backward; };  // f16, bf16
+struct GatedTableKernels { GatedTableLoops by[2]; };  // 1: by gathers (host/gathers.hpp)
 BARACUDA_ISA_TABLE_BF16(GatedTableKernels, gated_table_kernels)
 
 }  // namespace baracuda
