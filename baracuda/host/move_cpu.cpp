@@ -41,6 +41,23 @@ void copy_past(void* y, const void* x, int64_t bytes) {
 void copy_past_fetching(void* y, const void* x, int64_t bytes, const void* next) {
   copy_lines(y, x, bytes, [next](int64_t i) { __builtin_prefetch(static_cast<const char*>(next) + i, 0, 2); });
 }
+void copy_rows_past(void* y, int64_t y_step, const void* const* x, int64_t bytes, const void* const* next) {
+  char* to = static_cast<char*>(y);
+  const char* from[kSideBySide];
+  for (int k = 0; k < kSideBySide; ++k) from[k] = static_cast<const char*>(x[k]), __builtin_prefetch(next[k], 0, 2);
+  int64_t i = 0;
+#if BARACUDA_VECTOR_BYTES
+  for (; i + 64 <= bytes; i += 64)
+    for (int k = 0; k < kSideBySide; ++k)
+      for (int b = 0; b < 64; b += kBytes) {
+        Line v;
+        __builtin_memcpy(&v, from[k] + i + b, sizeof v);
+        put_past(to + k * y_step + i + b, v);
+      }
+#endif
+  if (i < bytes)
+    for (int k = 0; k < kSideBySide; ++k) __builtin_memcpy(to + k * y_step + i, from[k] + i, size_t(bytes - i));
+}
 void zero_past(void* y, int64_t bytes) {
   char* to = static_cast<char*>(y);
   int64_t i = 0;
@@ -117,7 +134,7 @@ struct Sixteen { uint64_t a, b; };
 
 }  // namespace
 // A register's lanes; bytes in 16, the widest that has an instruction for it everywhere.
-extern const MoveKernels move_kernels = {copy_past, copy_past_fetching, zero_past,
+extern const MoveKernels move_kernels = {copy_past, copy_past_fetching, copy_rows_past, zero_past,
                                          {transpose<uint8_t, 16>, transpose<uint16_t, kBytes / 2>, transpose<uint32_t, kBytes / 4>,
                                           transpose<uint64_t, kBytes / 8>, transpose<Sixteen, 1>}};
 }  // namespace BARACUDA_ISA

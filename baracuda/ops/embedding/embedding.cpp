@@ -45,7 +45,7 @@ void fill_nan(DType t, char* row, int64_t n) {
   const void* nan = size == 2 ? static_cast<const void*>(&half) : size == 4 ? static_cast<const void*>(&single) : &twice;
   for (int64_t i = 0; i < n; ++i) std::memcpy(row + i * int64_t(size), nan, size);
 }
-constexpr int64_t kAheadOfRow = 4096;  // bytes
+constexpr int64_t kAheadOfRow = 4096, kPastPiece = 256 << 10, kSideBySideFrom = 512;  // bytes; a piece waits for its last lines to leave
 int64_t rows_ahead(int64_t row) { return std::clamp<int64_t>(kFetchAhead / row, 1, 64); }
 // Rows of y for the indices of a run. What the loop reads lies in registers: the compiler must take it for changed by each write else.
 template <class I> void copy_rows(const Launch<Embedding>& l, const I* index, int64_t index_step, char* y, int64_t y_step, int64_t n, bool past, const MoveKernels& move) {
@@ -59,7 +59,21 @@ template <class I> void copy_rows(const Launch<Embedding>& l, const I* index, in
     const int64_t v = index[i * index_step];
     return v >= 0 && v < vocabulary ? table + v * pitch : nullptr;
   };
+  const bool side_by_side = past && row >= kSideBySideFrom;
   for (int64_t i = 0; i < n; ++i, y += y_step) {
+    if (side_by_side && i + kSideBySide <= n) {
+      const void *from[kSideBySide], *next[kSideBySide];
+      bool all = true;
+      for (int k = 0; k < kSideBySide; ++k) {
+        from[k] = row_of(i + k), next[k] = row_of(std::min(i + k + kSideBySide, n - 1));
+        all = all && from[k];
+      }
+      if (all) {
+        move.copy_rows_past(y, y_step, from, row, next);
+        i += kSideBySide - 1, y += (kSideBySide - 1) * y_step;
+        continue;
+      }
+    }
     const char *from = row_of(i), *next = i + ahead < n ? row_of(i + ahead) : nullptr;
     if (!from) fill_nan(dtype, y, width);
     else if (!past) {
@@ -77,7 +91,8 @@ Status run_forward(const Launch<Embedding>& l) {
   const int64_t size = int64_t(byte_size(d.dtype));
   const bool past = past_caches(y, nullptr);
   const MoveKernels& move = BARACUDA_ISA_PICK(move_kernels);
-  parallel_for(walk.rows, d.width < kPiece ? kPiece / d.width : 1, l.threads, [&](int64_t begin, int64_t end, int) {
+  const int64_t row = d.width * size, rows = std::max<int64_t>((past ? kPastPiece : kPiece * size) / row, 1);
+  parallel_for(walk.rows, rows > kSideBySide ? rows / kSideBySide * kSideBySide : rows, l.threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[2], int64_t, int64_t n) {
       char* to = y.as<char>() + o[1] * size;
       if (indices.dtype == DType::i64) copy_rows(l, indices.as<const int64_t>() + o[0], walk.pitch(0), to, walk.pitch(1) * size, n, past, move);

@@ -289,6 +289,23 @@ TEST(Embedding, RefusesDescriptors) {
   expect_refused(run_plan<Embedding>({DType::f32, 3, 4, {2}}, {ids, weight, y}), Code::unsupported, {"weight has stride 3", "last axis"});
 }
 
+TEST(Embedding, RowsSideBySidePastTheCaches) {  // rows with and without a rest beyond their last whole line, some of indices out of range
+  if (on_cuda()) GTEST_SKIP() << "stores past the caches are the CPU's";
+  for (int64_t width : {257, 320}) {
+    const int64_t n = 50003, vocabulary = 5000;
+    Large weight(DType::bf16, {vocabulary, width}), y(DType::bf16, {n, 320}), off(DType::bf16, {n, 320}, 1);
+    TensorView to = y, off_to = off;
+    to.shape = off_to.shape = {n, width};
+    std::vector<int64_t> indices(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) indices[size_t(i)] = i % 29 == 7 ? (i % 2 ? -1 : vocabulary) : i * 7919 % vocabulary;
+    const TensorView at = TensorView::dense(indices.data(), DType::i64, {n});
+    ASSERT_TRUE(past_caches(to, nullptr) && !past_caches(off_to, nullptr));
+    ASSERT_OK(run_plan<Embedding>({DType::bf16, vocabulary, width, {n}}, {at, weight, to}));
+    ASSERT_OK(run_plan<Embedding>({DType::bf16, vocabulary, width, {n}}, {at, weight, off_to}));
+    for (int64_t i = 0; i < n; ++i)
+      ASSERT_EQ(std::memcmp(to.as<bf16>() + i * 320, off_to.as<bf16>() + i * 320, size_t(width) * 2), 0) << width << " row " << i;
+  }
+}
 TEST(Embedding, LargerThanTheCaches) {
   if (on_cuda()) GTEST_SKIP() << "stores past the caches are the CPU's";
   for (DType t : {DType::f32, DType::bf16}) {
