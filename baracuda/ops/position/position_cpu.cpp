@@ -57,14 +57,16 @@ void fill_digits(const RopeFrequencies& f) {
     if (rope::is_product(c)) multiply(f.half, row(c - c % 4), row(c % 4), row(c));
     else sines(f, c, row(c));
   for (int b = 1; b < 4; ++b) sines(f, 16 * b, row(16 + b));
-  for (int64_t i = 0; i < 16 * 2 * f.half; ++i) f.rounded[i] = float(f.digits[i]);
+  for (int c = 0; c < 16; ++c)
+    for (int64_t i = 0; i < 2 * f.half; ++i) row(kRopeDigits + c)[i] = i < f.half ? row(c)[i] : -row(c)[i];
+  for (int64_t i = 0; i < 16 * 2 * f.half; ++i) f.rounded[i] = float(f.digits[i]), f.rounded[16 * 2 * f.half + i] = float(row(kRopeDigits)[i]);
 }
 
 // Angles of the last digit are added in P.
 template <class T> using Product = std::conditional_t<kIsHalf<T>, float, double>;
-template <class P> const P* digit(const RopeFrequencies& f, int64_t c) {
-  if constexpr (sizeof(P) == 4) return f.rounded + c * 2 * f.half;
-  else return f.digits + c * 2 * f.half;
+template <class P> const P* digit(const RopeTable& t, int64_t c) {
+  if constexpr (sizeof(P) == 4) return t.f.rounded + (t.inverse ? 16 + c : c) * 2 * t.f.half;
+  else return t.f.digits + (t.inverse ? kRopeDigits + c : c) * 2 * t.f.half;
 }
 // Cosine and sine at i .. i + N - 1, the product of two turns.
 template <class A, int N, class P> BARACUDA_HD Turn<Pack<A, N>> product_at(const P* a, const P* b, int64_t half, int64_t i) {
@@ -83,31 +85,33 @@ template <class A, class F> BARACUDA_HD void each_width(int64_t n, F f) {
   for (; i + N <= n; i += N) f(i, std::integral_constant<int, N>{});
   for (; i < n; ++i) f(i, std::integral_constant<int, 1>{});
 }
+// Turns of 64 a + 16 b, the sines of 64 a in t.coarse.
+template <class P> void make_group(const RopeTable& t, int b, P* group) {
+  const int64_t half = t.f.half;
+  const double *middle = t.f.digits + (16 + b) * 2 * half, sign = t.inverse ? -1 : 1;
+  each_width<P>(half, [&](int64_t i, auto width) __attribute__((always_inline)) {
+    const auto turn = product_at<P, decltype(width)::value>(t.coarse, middle, half, i);
+    store<P, decltype(width)::value>(group + i, turn.cosine);
+    store<P, decltype(width)::value>(group + half + i, sign * turn.sine);
+  });
+}
+template <class P> P* groups(const RopeTable& t) { return reinterpret_cast<P*>(t.coarse + 2 * t.f.half); }
 // The group of 16 positions that the k-th stands in, unless the one before has left it there.
 template <class P> const P* group_of(const RopeTable& t, int64_t k) {
-  const int64_t half = t.f.half, p = t.positions[k], last = t.positions[k > 0 ? k - 1 : 0];
-  P* group = reinterpret_cast<P*>(t.coarse + 2 * half);
+  const int64_t p = t.positions[k], last = t.positions[k > 0 ? k - 1 : 0];
   if (k == 0 || p >> 4 != last >> 4) {
     if (k == 0 || rope::coarse_of(p) != rope::coarse_of(last)) sines(t.f, double(rope::coarse_of(p)), t.coarse);
-    const double* middle = t.f.digits + (16 + rope::middle_of(p)) * 2 * half;
-    each_width<P>(half, [&](int64_t i, auto width) __attribute__((always_inline)) {
-      const auto turn = product_at<P, decltype(width)::value>(t.coarse, middle, half, i);
-      store<P, decltype(width)::value>(group + i, turn.cosine);
-      store<P, decltype(width)::value>(group + half + i, turn.sine);
-    });
+    make_group(t, rope::middle_of(p), groups<P>(t));
   }
-  return group;
+  return groups<P>(t);
 }
 // Cosine and sine of a row at i .. i + W - 1: made where they are wanted, or read.
 template <class A, class P> struct Made {
   const P *group, *fine;
   int64_t half;
-  double sign;
-  Made(const RopeTable& t, int64_t k) : group(group_of<P>(t, k)), fine(digit<P>(t.f, rope::fine_of(t.positions[k]))), half(t.f.half), sign(t.inverse ? -1 : 1) {}
-  template <int W> BARACUDA_HD Turn<Pack<A, W>> at(int64_t i) const {
-    const auto turn = product_at<A, W>(group, fine, half, i);
-    return {turn.cosine, sign * turn.sine};
-  }
+  Made(const RopeTable& t, const P* group, int64_t position) : group(group), fine(digit<P>(t, rope::fine_of(position))), half(t.f.half) {}
+  Made(const RopeTable& t, int64_t k) : Made(t, group_of<P>(t, k), t.positions[k]) {}
+  template <int W> BARACUDA_HD Turn<Pack<A, W>> at(int64_t i) const { return product_at<A, W>(group, fine, half, i); }
 };
 template <class A> struct Read {
   const A *cosine, *sine;
@@ -140,7 +144,7 @@ template <bool kMade, class T> auto turns_of(const RopeRows& p, int64_t r) {
 }
 // f(x, y, turns) for each row. Meanwhile the row that comes kRopeAhead bytes later is fetched: stretches are too short for the processor to see where
 // they go.
-template <bool kMade, class T, class F> BARACUDA_HD void each_row(const RopeRows& p, F f) {
+template <bool kMade, class T, class F> BARACUDA_HD void rows_in_order(const RopeRows& p, F f) {
   constexpr int64_t kAhead = kRopeAhead / int64_t(sizeof(T)), kLine = 64 / int64_t(sizeof(T));
   const int64_t rows = p.rows, n = p.n, ahead = kAhead < n ? 1 : kAhead / n, last = rows - (ahead < rows ? ahead : rows);
   const T *x = static_cast<const T*>(p.x), *next = x + (rows - last) * p.x_pitch;
@@ -152,6 +156,50 @@ template <bool kMade, class T, class F> BARACUDA_HD void each_row(const RopeRows
       next += p.x_pitch;
     }
     f(x, y, turns_of<kMade, T>(p, r));
+  }
+}
+constexpr int kRowsBefore = 2;  // of each stream, asked for before the sines are made
+constexpr int64_t kLeastRowBytes = 256;  // shorter rows leave too little to each stream
+// The 64 positions from 64 a on: the rows of each last digit one after the other, so that the processor fetches ahead in four streams.
+inline bool is_stretch(const RopeTable& t, int64_t k, int64_t row_bytes) {
+  const int64_t* p = t.positions + k;
+  if (row_bytes < kLeastRowBytes || t.count - k < 64 || rope::coarse_of(*p) != *p) return false;
+  for (int64_t i = 1; i < 64; ++i)
+    if (p[i] != p[0] + i) return false;
+  return true;
+}
+template <class T, class F> BARACUDA_HD void rows_of_stretch(const RopeRows& p, int64_t k, F f) {
+  using P = Product<T>;
+  const RopeTable& t = *p.make;
+  const int64_t pairs = 2 * t.f.half, x_pitch = p.x_pitch, y_pitch = p.y_pitch;
+  P* const group = groups<P>(t);
+  const T* x = static_cast<const T*>(p.x) + k * x_pitch;
+  for (int c = 0; c < kRowsBefore; ++c)
+    for (int b = 0; b < 4; ++b)
+      for (int64_t i = 0; i < p.n; i += 64 / int64_t(sizeof(T))) __builtin_prefetch(x + (c + b * 16) * x_pitch + i, 0, 2);
+  sines(t.f, double(t.positions[k]), t.coarse);
+  for (int b = 0; b < 4; ++b) make_group(t, b, group + b * pairs);
+  T* y = static_cast<T*>(p.y) + k * y_pitch;
+  for (int c = 0; c < 16; ++c, x += x_pitch, y += y_pitch)
+    for (int b = 0; b < 4; ++b) f(x + b * 16 * x_pitch, y + b * 16 * y_pitch, Made<Acc<T>, P>(t, group + b * pairs, c));
+}
+template <bool kMade, class T, class F> BARACUDA_HD void each_row(const RopeRows& p, F f) {
+  if constexpr (!kMade) rows_in_order<false, T>(p, f);
+  else {
+    auto stretch = [&p](int64_t k) { return is_stretch(*p.make, k, p.n * int64_t(sizeof(T))); };
+    for (int64_t k = 0, end; k < p.rows; k = end) {
+      if (stretch(k)) {
+        rows_of_stretch<T>(p, k, f);
+        end = k + 64;
+        continue;
+      }
+      for (end = k + 1; end < p.rows && !stretch(end);) ++end;
+      RopeTable make = *p.make;
+      make.positions += k, make.count = end - k;
+      RopeRows some = p;
+      some.x = static_cast<const T*>(p.x) + k * p.x_pitch, some.y = static_cast<T*>(p.y) + k * p.y_pitch, some.rows = end - k, some.make = &make;
+      rows_in_order<true, T>(some, f);
+    }
   }
 }
 template <bool kMade, class T> void half_split_rows(const RopeRows& p) {

@@ -13,8 +13,8 @@ inline constexpr int64_t kRopeAhead = 8192;  // bytes: rows are fetched so far a
 struct RopeFrequencies {
   const double *high, *low;  // f_i = high + low, i < half
   int64_t half;
-  double* digits;            // [kRopeDigits][2][half]: cosines, then sines
-  float* rounded;            // the first 16 of them
+  double* digits;            // [kRopeDigits + 16][2][half]: cosines, then sines; at last those of c f turned back
+  float* rounded;            // [32][2][half]: of c f, on and back
 };
 // Rows of the table, A (float, double for f64): [count][2][half], cosines, then sines.
 struct RopeTable {
@@ -22,7 +22,7 @@ struct RopeTable {
   const int64_t* positions;
   int64_t count;
   bool inverse;
-  double* coarse;  // scratch [2][2][half]
+  double* coarse;  // scratch [5][2][half]
   void* table;
 };
 struct RopeRows {

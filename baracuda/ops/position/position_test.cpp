@@ -372,6 +372,34 @@ TEST(KvCacheAppend, ContractAndBits) {
   EXPECT_OK(run_plan<KvCacheAppend>({DType::bf16, 0, 2, 40, 100, 64, 32}, {none, none_v, {}, cache, cache_v, 0}));
 }
 
+TEST(Rope, OneHeadAsOneOfTwo) {  // 64 positions one behind the other go in four streams, whatever stands around them
+  constexpr int64_t kRows = 500, kWidth = 150;
+  for (DType t : kDTypesHere)
+    for (RopePairing pairing : {RopePairing::half_split, RopePairing::interleaved}) for (int64_t rotary : {42, 128, 150}) for (int64_t from : {0, 7, -100}) {
+      SCOPED_TRACE(text(t, " ", enum_name(pairing), " rotary ", rotary, " from ", from));
+      const Tensor two = Tensor::normal(t, {1, 2, kRows, kWidth}, 1);
+      TensorView one = two;
+      one.shape[1] = 1;
+      std::vector<double> list(kRows);
+      std::iota(list.begin(), list.end(), double(from));
+      list[100] += 3;
+      const Tensor positions(DType::i64, {kRows}, list);
+      for (const TensorView& given : {TensorView(), TensorView(positions)}) {
+        const int64_t offset = given.absent() ? from : 0;
+        RopeDescriptor d{.dtype = t, .shape = two.shape(), .pairing = pairing, .rotary_dim = rotary};
+        Tensor want(t, two.shape()), back(t, two.shape()), y(t, one.shape), dx(t, one.shape);
+        ASSERT_OK(run_plan<Rope>(d, {two, given, want, offset}));
+        ASSERT_OK(run_plan<RopeBackward>(d, {two, given, back, offset}));
+        d.shape = one.shape;
+        ASSERT_OK(run_plan<Rope>(d, {one, given, y, offset}));
+        ASSERT_OK(run_plan<RopeBackward>(d, {one, given, dx, offset}));
+        const size_t bytes = size_t(kRows * kWidth) * byte_size(t);
+        EXPECT_EQ(std::memcmp(y.view().data, want.view().data, bytes), 0);
+        EXPECT_EQ(std::memcmp(dx.view().data, back.view().data, bytes), 0);
+        EXPECT_TRUE(y.guards_intact() && dx.guards_intact());
+      }
+    }
+}
 TEST(Rope, LargerThanTheCaches) {
   if (on_cuda()) GTEST_SKIP() << "stores past the caches are the CPU's";
   for (DType t : {DType::f32, DType::bf16})

@@ -83,7 +83,7 @@ PlanState make_rope_state(const RopeDescriptor& d) {
     s->low[size_t(i)] = double(f - double(f));
   }
   auto lines = [](int64_t bytes) { return size_t(bytes + 63) / 64; };
-  s->digits.resize(lines(kRopeDigits * 2 * half * int64_t(sizeof(double)))), s->rounded.resize(lines(16 * 2 * half * int64_t(sizeof(float))));
+  s->digits.resize(lines((kRopeDigits + 16) * 2 * half * int64_t(sizeof(double)))), s->rounded.resize(lines(32 * 2 * half * int64_t(sizeof(float))));
   BARACUDA_ISA_PICK_BF16(position_kernels).fill_digits(s->view());
   return s;
 }
@@ -107,7 +107,7 @@ struct Scratch { char* table; double* coarse; };
 Scratch carve_scratch(const RopeDescriptor& d, Carver& c) {
   Scratch s;
   s.table = static_cast<char*>(c.take_bytes("sines", c.threads() * kBlock * rotary_dim(d), byte_size(accumulator(d.dtype))));
-  s.coarse = c.take<double>("sines of block starts", c.threads() * 2 * rotary_dim(d));
+  s.coarse = c.take<double>("sines of block starts", c.threads() * 5 * rotary_dim(d));
   return s;
 }
 void carve(const RopeDescriptor& d, const void*, Carver& c) { carve_scratch(d, c); }
@@ -147,7 +147,7 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
       auto place = [&](const TensorView& v, int64_t b, int64_t i) {
         return v.as<char>() + (b * v.strides[0] + (heads_inside ? (s0 + i) * v.strides[2] : i * v.strides[1] + s0 * v.strides[2])) * size;
       };
-      const RopeTable make{frequencies, p, count, inverse, scratch.coarse + worker * 4 * half, table};
+      const RopeTable make{frequencies, p, count, inverse, scratch.coarse + worker * 10 * half, table};
       if (heads * (b1 - b0) == 1) {
         rotate({place(x, b0, 0), place(y, b0, 0), x.strides[2], y.strides[2], 0, count, nullptr, half, n, past, nullptr, &make});
         if (past) past_fence();
