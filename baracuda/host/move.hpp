@@ -11,9 +11,9 @@ struct MoveKernels {
   // many bytes of `next` are fetched into the second-level cache.
   void (*copy_past)(void* y, const void* x, int64_t bytes);
   void (*copy_past_fetching)(void* y, const void* x, int64_t bytes, const void* next);
-  // kSideBySide rows, the k-th from x[k] to y + k y_step, a line of each in turn. The processor takes them for as many streams and fetches ahead in each,
+  // kSideBySide rows, the k-th from x[k] to y[k], a line of each in turn. The processor takes them for as many streams and fetches ahead in each,
   // past the 16 lines that one core can ask for by itself; the first lines of `next` are fetched.
-  void (*copy_rows_past)(void* y, int64_t y_step, const void* const* x, int64_t bytes, const void* const* next);
+  void (*copy_rows_past)(void* const* y, const void* const* x, int64_t bytes, const void* const* next);
   void (*zero_past)(void* y, int64_t bytes);
   // y[i y_step + j] = x[j x_step + i], i < rows, j < columns, steps in elements of 1, 2, 4, 8 or 16 bytes (by log2). past: every
   // row of y is aligned to 64 bytes and is written past the caches.

@@ -41,10 +41,13 @@ void copy_past(void* y, const void* x, int64_t bytes) {
 void copy_past_fetching(void* y, const void* x, int64_t bytes, const void* next) {
   copy_lines(y, x, bytes, [next](int64_t i) { __builtin_prefetch(static_cast<const char*>(next) + i, 0, 2); });
 }
-void copy_rows_past(void* y, int64_t y_step, const void* const* x, int64_t bytes, const void* const* next) {
-  char* to = static_cast<char*>(y);
+void copy_rows_past(void* const* y, const void* const* x, int64_t bytes, const void* const* next) {
   const char* from[kSideBySide];
-  for (int k = 0; k < kSideBySide; ++k) from[k] = static_cast<const char*>(x[k]), __builtin_prefetch(next[k], 0, 2);
+  char* to[kSideBySide];
+  for (int k = 0; k < kSideBySide; ++k) {
+    from[k] = static_cast<const char*>(x[k]), to[k] = static_cast<char*>(y[k]);
+    __builtin_prefetch(next[k], 0, 2);
+  }
   int64_t i = 0;
 #if BARACUDA_VECTOR_BYTES
   for (; i + 64 <= bytes; i += 64)
@@ -52,11 +55,11 @@ void copy_rows_past(void* y, int64_t y_step, const void* const* x, int64_t bytes
       for (int b = 0; b < 64; b += kBytes) {
         Line v;
         __builtin_memcpy(&v, from[k] + i + b, sizeof v);
-        put_past(to + k * y_step + i + b, v);
+        put_past(to[k] + i + b, v);
       }
 #endif
   if (i < bytes)
-    for (int k = 0; k < kSideBySide; ++k) __builtin_memcpy(to + k * y_step + i, from[k] + i, size_t(bytes - i));
+    for (int k = 0; k < kSideBySide; ++k) __builtin_memcpy(to[k] + i, from[k] + i, size_t(bytes - i));
 }
 void zero_past(void* y, int64_t bytes) {
   char* to = static_cast<char*>(y);

@@ -45,7 +45,7 @@ void fill_nan(DType t, char* row, int64_t n) {
   const void* nan = size == 2 ? static_cast<const void*>(&half) : size == 4 ? static_cast<const void*>(&single) : &twice;
   for (int64_t i = 0; i < n; ++i) std::memcpy(row + i * int64_t(size), nan, size);
 }
-constexpr int64_t kAheadOfRow = 4096, kPastPiece = 256 << 10, kSideBySideFrom = 512;  // bytes; a piece waits for its last lines to leave
+constexpr int64_t kAheadOfRow = 4096, kPastPiece = 256 << 10;  // bytes; a piece waits for its last lines to leave
 int64_t rows_ahead(int64_t row) { return std::clamp<int64_t>(kFetchAhead / row, 1, 64); }
 // Rows of y for the indices of a run. What the loop reads lies in registers: the compiler must take it for changed by each write else.
 template <class I> void copy_rows(const Launch<Embedding>& l, const I* index, int64_t index_step, char* y, int64_t y_step, int64_t n, bool past, const MoveKernels& move) {
@@ -63,13 +63,15 @@ template <class I> void copy_rows(const Launch<Embedding>& l, const I* index, in
   for (int64_t i = 0; i < n; ++i, y += y_step) {
     if (side_by_side && i + kSideBySide <= n) {
       const void *from[kSideBySide], *next[kSideBySide];
+      void* to[kSideBySide];
       bool all = true;
       for (int k = 0; k < kSideBySide; ++k) {
+        to[k] = y + k * y_step;
         from[k] = row_of(i + k), next[k] = row_of(std::min(i + k + kSideBySide, n - 1));
         all = all && from[k];
       }
       if (all) {
-        move.copy_rows_past(y, y_step, from, row, next);
+        move.copy_rows_past(to, from, row, next);
         i += kSideBySide - 1, y += (kSideBySide - 1) * y_step;
         continue;
       }

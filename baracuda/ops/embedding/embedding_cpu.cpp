@@ -74,6 +74,10 @@ template <class T, class G> void sum_block(const RowsBlock& p) {
   const T* dy = static_cast<const T*>(p.dy);
   char* out = static_cast<char*>(p.out);
   for (int64_t j = 0; j < total && j < ahead; ++j) __builtin_prefetch(dy + p.at[j], 0, 2);
+  // Rows of one occurrence are copied; wide ones wait until there are enough to go side by side.
+  void* to[kSideBySide];
+  const void *from[kSideBySide], *next[kSideBySide];
+  int waiting = 0;
   for (int64_t v = 0, first = 0; v < p.rows; first = p.ends[v++], out += p.pitch) {
     const int64_t count = p.ends[v] - first, known = total - first;
     const int64_t* at = p.at + first;
@@ -81,10 +85,14 @@ template <class T, class G> void sum_block(const RowsBlock& p) {
       if (p.accumulate) continue;
       if (p.past) p.move->zero_past(out, row_bytes);
       else __builtin_memset(out, 0, size_t(row_bytes));
+    } else if (std::is_same_v<T, G> && count == 1 && p.past && row_bytes >= kSideBySideFrom) {
+      to[waiting] = out, from[waiting] = dy + at[0], next[waiting] = dy + at[known > kSideBySide ? kSideBySide : 0];
+      if (++waiting == kSideBySide) p.move->copy_rows_past(to, from, row_bytes, next), waiting = 0;
     } else if (std::is_same_v<T, G> && count == 1 && p.past && known > ahead)
       p.move->copy_past_fetching(out, dy + at[0], row_bytes, dy + at[ahead]);
     else if (count <= p.most) sum_rows<T, G>({dy, at, count, known, out, 0, p.width, p.accumulate, p.past});
   }
+  for (int k = 0; k < waiting; ++k) p.move->copy_past(to[k], from[k], row_bytes);
 }
 constexpr EmbeddingKernels make() {
   return {by_dtype<void (*)(const RowsSum&)>(Floating{}, []<class T>() { return &sum_rows<T, T>; }),

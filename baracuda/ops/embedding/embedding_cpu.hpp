@@ -6,6 +6,7 @@
 namespace baracuda {
 
 inline constexpr int64_t kFetchAhead = 8192;  // bytes: rows lie anywhere, so that the processor does not guess the next ones
+inline constexpr int64_t kSideBySideFrom = 512;  // bytes of a row from which on MoveKernels::copy_rows_past is faster
 
 // out[c] (+)= sum over k < count of dy[at[k] + c], begin <= c < end; count > 0.
 struct RowsSum {
