@@ -67,10 +67,12 @@ Status check_forward(std::string_view op, const Problem& p, const TensorView* co
   for (int k = 0; k < p.operands; ++k) BARACUDA_TRY(expect(op, operand_name(p, k), *in[k], p.operand_dtype[k], p.operand[k]));
   return expect(op, "y", y, p.result, p.shape);
 }
+// Roots and reciprocals take longer than a look-up, too.
+bool looked_up(UnaryKind k, const ElementwiseEntry& e) { return e.looked_up || k == UnaryKind::sqrt || k == UnaryKind::rsqrt || k == UnaryKind::reciprocal; }
 // What a plan of a large half tensor keeps: the results of all halves, or, for the gradient, the slopes in f32.
 Result<PlanState> make_table(const UnaryDescriptor& d, bool gradient) {
   const Problem p = problem(d);
-  if (!half(d.dtype) || d.shape.numel() < kTableFrom || !(gradient ? p.e->sloped : p.e->looked_up)) return PlanState();
+  if (!half(d.dtype) || d.shape.numel() < kTableFrom || !(gradient ? p.e->sloped : looked_up(d.kind, *p.e))) return PlanState();
   std::vector<uint64_t> key{gradient ? kUnaryBackwardState : kUnaryState, uint64_t(d.kind), uint64_t(d.dtype)};
   for (double v : p.parameters) key.push_back(__builtin_bit_cast(uint64_t, v));
   const auto all_halves = [] {
