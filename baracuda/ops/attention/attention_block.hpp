@@ -154,6 +154,19 @@ template <int step = 1, class V> BARACUDA_HD void transpose(V* rows) {
     transpose<2 * step>(rows);
   }
 }
+// Columns [0, lanes) of x [elements][pitch] times `factor`, lane by lane, as rows: column i goes to to(i), rounded. By squares in registers.
+template <class T, class To> BARACUDA_HD void write_turned(const Acc<T>* x, int64_t pitch, int64_t elements, int lanes, PackOf<T> factor, To to) {
+  using V = PackOf<T>;
+  constexpr int N = V::kWidth;
+  for (int64_t e = 0; e < elements; e += N) {
+    const int width = int(least(N, elements - e));
+    V square[N];
+    for (int i = 0; i < N; ++i) square[i] = i < width ? load<N>(x + (e + i) * pitch) * factor : V(0);
+    transpose(square);
+    if (width == N) for (int i = 0; i < lanes; ++i) store<T, N>(to(i) + e, square[i]);
+    else for (int i = 0; i < lanes; ++i) store_tail<T, N>(to(i) + e, square[i], width);
+  }
+}
 
 }  // namespace attention
 }  // namespace baracuda

@@ -12,6 +12,7 @@ namespace baracuda {
 inline constexpr int64_t kSdpaKeys = 128;     // keys per block
 inline constexpr int64_t kSdpaRows = 128;     // queries per block
 inline constexpr int64_t kSdpaMostRows = 512; // of the forward, where there are blocks enough for the threads
+inline constexpr int64_t kMostKeyBlocks = 4;  // of the backward at a time
 inline constexpr int64_t kSdpaPanel = 32;     // queries per panel of the forward, per strip of the backward
 inline constexpr int64_t kSdpaStep = 32;      // sums over keys begin at multiples of it: AMX adds so many at a time
 
@@ -76,9 +77,14 @@ constexpr int64_t sdpa_forward_scratch(int64_t rows, int64_t d, int64_t dv, int6
   return sum * (rows * (sdpa_padded(d) + sdpa_padded(dv) + 2) + 4 * kSdpaKeys * w + kSdpaKeys * (sdpa_padded(d) + 2 * sdpa_padded(dv)) +
                 w * d + 8 * kSdpaKeys) + 64 * 16;
 }
+// Blocks of keys that pass together: their k, v, dk and dv stay in a second-level cache.
+constexpr int64_t sdpa_key_blocks(int64_t d, int64_t dv) {
+  const int64_t fit = 512 / (d + dv);
+  return fit < 1 ? 1 : fit < kMostKeyBlocks ? fit : kMostKeyBlocks;
+}
 constexpr int64_t sdpa_backward_scratch(int64_t d, int64_t dv, int64_t sum) {
   const int64_t width = sdpa_padded(d) + sdpa_padded(dv), ld = kSdpaKeys + 16;
-  return sum * (3 * kSdpaKeys * width + 2 * kSdpaRows * width + 4 * kSdpaRows * ld + kSdpaRows * (sdpa_padded(d > dv ? d : dv))) +
+  return sum * (sdpa_key_blocks(d, dv) * 3 * kSdpaKeys * width + 2 * kSdpaRows * width + 4 * kSdpaRows * ld + kSdpaRows * (sdpa_padded(d > dv ? d : dv))) +
          24 * kSdpaRows + 64 * 32;
 }
 

@@ -231,19 +231,15 @@ template <class T> struct Forward {
         to[i] = row_at<T>(p.y, block.sequence, head, row);
         if (p.lse.p) *row_at<S>(p.lse, block.sequence, head, row) = lse[c + i];
       }
-      for (int64_t e = 0; e < dv; e += N) {
-        const int width = int(least(N, dv - e));
-        if (few) {
-          for (int i = 0; i < queries; ++i)
-            store_tail<T, N>(to[i] + e, load_tail<N>(y + (c + i) * dv + e, width) * V(double(inverse.lane(i))), width);
-          continue;
-        }
-        V square[N];
-        for (int i = 0; i < N; ++i) square[i] = i < width ? load<N>(o + (e + i) * kW + c) * inverse : V(0);
-        transpose(square);
-        if (width == N) for (int i = 0; i < queries; ++i) store<T, N>(to[i] + e, square[i]);
-        else for (int i = 0; i < queries; ++i) store_tail<T, N>(to[i] + e, square[i], width);
+      if (!few) {
+        write_turned<T>(o + c, kW, dv, queries, inverse, [&](int i) { return to[i]; });
+        continue;
       }
+      for (int64_t e = 0; e < dv; e += N)
+        for (int i = 0; i < queries; ++i) {
+          const int width = int(least(N, dv - e));
+          store_tail<T, N>(to[i] + e, load_tail<N>(y + (c + i) * dv + e, width) * V(double(inverse.lane(i))), width);
+        }
     }
   }
 
