@@ -149,13 +149,16 @@ template <bool kMade, class T, class F> BARACUDA_HD void rows_in_order(const Rop
   const int64_t rows = p.rows, n = p.n, ahead = kAhead < n ? 1 : kAhead / n, last = rows - (ahead < rows ? ahead : rows);
   const T *x = static_cast<const T*>(p.x), *next = x + (rows - last) * p.x_pitch;
   T* y = static_cast<T*>(p.y);
+  const int heads = kMade ? 1 : p.heads;
   for (int64_t r = 0; r < rows; ++r, x += p.x_pitch, y += p.y_pitch) {
     if (r == last) next = static_cast<const T*>(p.far);
     if (next) {
-      for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(next + i, 0, 2);
+      for (int h = 0; h < heads; ++h)
+        for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(next + h * p.x_other + i, 0, 2);
       next += p.x_pitch;
     }
-    f(x, y, turns_of<kMade, T>(p, r));
+    const auto turns = turns_of<kMade, T>(p, r);
+    for (int h = 0; h < heads; ++h) f(x + h * p.x_other, y + h * p.y_other, turns);
   }
 }
 constexpr int kRowsBefore = 2;  // of each stream, asked for before the sines are made

@@ -33,6 +33,8 @@ struct RopeRows {
   int64_t half, n;
   bool past;  // write y past the caches; the caller ends its block with past_fence()
   const void* far;  // the rows of x that come kRopeAhead bytes later or more, beyond these; null for none
+  int64_t x_other, y_other;  // where the rows of further heads at the same positions lie, in elements
+  int heads;                 // that go together: the processor fetches ahead in as many streams
   const RopeTable* make;  // null, or what the turns of each row are made from as it goes by, instead of a table
 };
 struct PositionKernels {

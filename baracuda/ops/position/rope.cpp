@@ -103,6 +103,7 @@ namespace {
 // A block is 64 positions of one stretch of batches: its table is made once and used for all of their heads. With a single row at
 // each position it is longer, where enough blocks are left, as only one row of sines is kept.
 constexpr int64_t kBlock = 64, kLongBlock = 256, kManyBlocks = 64;
+constexpr int kHeadsTogether = 4;
 struct Scratch { char* table; double* coarse; };
 Scratch carve_scratch(const RopeDescriptor& d, Carver& c) {
   Scratch s;
@@ -149,18 +150,20 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
       };
       const RopeTable make{frequencies, p, count, inverse, scratch.coarse + worker * 10 * half, table};
       if (heads * (b1 - b0) == 1) {
-        rotate({place(x, b0, 0), place(y, b0, 0), x.strides[2], y.strides[2], 0, count, nullptr, half, n, past, nullptr, &make});
+        rotate({place(x, b0, 0), place(y, b0, 0), x.strides[2], y.strides[2], 0, count, nullptr, half, n, past, nullptr, 0, 0, 1, &make});
         if (past) past_fence();
         continue;
       }
       kernels.table[d.dtype](make);
-      const int64_t far = kRopeAhead / (rows * n * size) + 1;  // calls
+      const int together = heads_inside ? 1 : kHeadsTogether;
+      const int64_t far = (kRopeAhead / (rows * n * size * together) + 1) * together;  // of i
       for (int64_t b = b0; b < b1; ++b) {
-        for (int64_t i = 0; i < outer; ++i) {
+        for (int64_t i = 0; i < outer; i += together) {
           const int64_t at = i + far;
           const void* after = at < outer ? place(x, b, at) : b + 1 < b1 && at - outer < outer ? place(x, b + 1, at - outer) : nullptr;
           rotate({place(x, b, i), place(y, b, i), x.strides[axis], y.strides[axis], heads_inside ? 0 : width, rows,
-                  heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n, past, after, nullptr});
+                  heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n, past, after, x.strides[1], y.strides[1],
+                  int(std::min<int64_t>(together, outer - i)), nullptr});
         }
       }
       if (past) past_fence();
