@@ -102,6 +102,13 @@ __device__ __forceinline__ void barrier_wait(uint32_t at, uint32_t parity) {
   asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }" ::"r"(at), "r"(parity) : "memory");
 }
 
+// The same, at once.
+__device__ __forceinline__ bool barrier_over(uint32_t at, uint32_t parity) {
+  int over;
+  asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }" : "=r"(over) : "r"(at), "r"(parity) : "memory");
+  return over != 0;
+}
+
 // Named barriers (0 is __syncthreads): `threads` of those that wait and those that only arrive.
 __device__ __forceinline__ void named_wait(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 __device__ __forceinline__ void named_arrive(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }

@@ -8,6 +8,8 @@ inline namespace BARACUDA_ISA {
 namespace {
 
 constexpr int kTeam = kListChunk / kEach, kJoinThreads = 128;
+// Lists of so many chunks are joined by the threads of a block, not of a warp.
+constexpr int kManyChunks = 1024, kManyThreads = 512;
 
 // kVector: a chunk of 16 bytes is one load.
 template <class T, bool kGradient, bool kVector> __global__ void __launch_bounds__(kTeam) sums_kernel(const __grid_constant__ ListSumsCuda p) {
@@ -71,24 +73,26 @@ template <class T, bool kGradient, bool kVector> __global__ void __launch_bounds
   }
 }
 
-template <class T> __global__ void __launch_bounds__(kJoinThreads) join_kernel(const __grid_constant__ ListJoinCuda p) {
+template <class T, bool kMany> __global__ void __launch_bounds__(kMany ? kManyThreads : kJoinThreads) join_kernel(const __grid_constant__ ListJoinCuda p) {
   using A = Acc<T>;
-  for (int64_t list = (int64_t(blockIdx.x) * kJoinThreads + threadIdx.x) / 32; list < p.lists; list += int64_t(gridDim.x) * kJoinThreads / 32) {
-    const Statistics s = found_statistics<T>(p, list, static_cast<const Sums<A>*>(p.sums) + list * ((p.n + kListChunk - 1) / kListChunk));
-    if (threadIdx.x % 32) continue;
+  constexpr int kThreads = kMany ? kManyThreads : 32, kLists = kMany ? 1 : kJoinThreads / 32;
+  for (int64_t list = int64_t(blockIdx.x) * kLists + (kMany ? 0 : threadIdx.x / 32); list < p.lists; list += int64_t(gridDim.x) * kLists) {
+    const Statistics s = found_statistics<T, kThreads>(p, list, static_cast<const Sums<A>*>(p.sums) + list * ((p.n + kListChunk - 1) / kListChunk));
+    if (threadIdx.x % kThreads) continue;
     if (p.kept) keep(s, static_cast<ListKept<A>*>(p.kept)[list]);
     put_statistics<T>(p, list, s);
   }
 }
-template <class T> __global__ void __launch_bounds__(kJoinThreads) join_gradient_kernel(const __grid_constant__ GradientJoinCuda p) {
+template <class T, bool kMany> __global__ void __launch_bounds__(kMany ? kManyThreads : kJoinThreads) join_gradient_kernel(const __grid_constant__ GradientJoinCuda p) {
   using A = Acc<T>;
-  const int lane = int(threadIdx.x) % 32;
-  for (int64_t list = (int64_t(blockIdx.x) * kJoinThreads + threadIdx.x) / 32; list < p.lists; list += int64_t(gridDim.x) * kJoinThreads / 32) {
+  constexpr int kThreads = kMany ? kManyThreads : 32, kLists = kMany ? 1 : kJoinThreads / 32;
+  const int lane = int(threadIdx.x) % kThreads;
+  for (int64_t list = int64_t(blockIdx.x) * kLists + (kMany ? 0 : threadIdx.x / 32); list < p.lists; list += int64_t(gridDim.x) * kLists) {
     const Sums<A>* const sums = static_cast<const Sums<A>*>(p.sums) + list * p.cells * p.chunks;
     ListKept<A>& kept = static_cast<ListKept<A>*>(p.kept)[list];
     const auto weight_of = [&](int64_t channel) { return p.weight.data ? number<T>(p.weight, channel) : 1.0; };
     GradientSums all{0, 0, 0};
-    if (p.cell_dweight) {
+    if (!kMany && p.cell_dweight) {
       const int64_t channel0 = list * p.cells % p.channels;
       double *const dw = p.cell_dweight + list * p.cells, *const db = p.cell_dbias + list * p.cells;
       for (int64_t c = lane; c < p.cells; c += 32) {
@@ -101,7 +105,7 @@ template <class T> __global__ void __launch_bounds__(kJoinThreads) join_gradient
       all = over_warp(all);
       for (int64_t c = lane; c < p.cells; c += 32) dw[c] -= all.h / double(p.n) * db[c];  // h takes off the mean's first word alone
     } else {
-      all = list_gradient<T>(p, list, sums, weight_of(list));
+      all = list_gradient<T, kThreads>(p, list, sums, weight_of(list));
     }
     if (lane || p.given) continue;
     if (p.rms) all.e = all.h = 0;
@@ -120,11 +124,13 @@ template <class T> int sums(const ListSumsCuda& given, void* stream) {
 }
 template <class T> int join(const ListJoinCuda& p, void* stream) {
   if (p.lists == 0) return 0;
-  return device::launch(join_kernel<T>, device::blocks_for(p.lists * 32, kJoinThreads), dim3(kJoinThreads), 0, stream, p);
+  if (p.from == ListStatistics::sums && list_chunks(p.n) >= kManyChunks) return device::launch(join_kernel<T, true>, device::blocks_for(p.lists, 1), dim3(kManyThreads), 0, stream, p);
+  return device::launch(join_kernel<T, false>, device::blocks_for(p.lists * 32, kJoinThreads), dim3(kJoinThreads), 0, stream, p);
 }
 template <class T> int join_gradient(const GradientJoinCuda& p, void* stream) {
   if (p.lists == 0) return 0;
-  return device::launch(join_gradient_kernel<T>, device::blocks_for(p.lists * 32, kJoinThreads), dim3(kJoinThreads), 0, stream, p);
+  if (!p.cell_dweight && p.chunks >= kManyChunks) return device::launch(join_gradient_kernel<T, true>, device::blocks_for(p.lists, 1), dim3(kManyThreads), 0, stream, p);
+  return device::launch(join_gradient_kernel<T, false>, device::blocks_for(p.lists * 32, kJoinThreads), dim3(kJoinThreads), 0, stream, p);
 }
 constexpr ChannelCudaKernels kKernels = {
     device::floating<int (*)(const ListSumsCuda&, void*)>(sums<f16>, sums<bf16>, sums<float>, sums<double>),

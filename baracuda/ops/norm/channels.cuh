@@ -95,10 +95,36 @@ template <class T> __device__ Statistics out_of_range(const ListJoinCuda& p, int
 // --- a list
 template <class A> __device__ __forceinline__ void keep(const Statistics& s, ListKept<A>& kept) { kept.shift = A(s.shift), kept.rest = A(s.rest), kept.scale = A(s.rstd); }
 template <class A> __device__ __forceinline__ void keep(const GradientMeans& g, ListKept<A>& kept) { kept.rest = A(g.rest), kept.mean_g = A(g.mean_g), kept.minus_dot = A(g.minus_dot); }
-// From where p says, by a warp, for all its threads; sums: of the list's chunks.
-template <class T> __device__ __forceinline__ Statistics found_statistics(const ListJoinCuda& p, int64_t list, const Sums<Acc<T>>* sums) {
-  using A = Acc<T>;
+// Moments of a list from the sums of its chunks, counted from `point`, by kThreads threads, for those of the first warp.
+template <int kThreads, class A> __device__ __forceinline__ Moments joined_moments(const Sums<A>* sums, int64_t n, double point) {
   const int lane = int(threadIdx.x) % 32;
+  const int64_t chunks = (n + kListChunk - 1) / kListChunk;
+  Moments all{0, 0, 0};
+  for (int64_t c = kThreads == 32 ? lane : int(threadIdx.x); c < chunks; c += kThreads) {
+    const int64_t left = n - c * kListChunk;
+    const Moments part{double(left < kListChunk ? left : kListChunk), double(sums[c].b) + (double(sums[c].a) - point), double(sums[c].c)};
+    all = all.count > 0 ? all + part : part;
+  }
+  const auto over_lanes = [&] {
+    for (int w = 16; w; w /= 2) {
+      const Moments other{moved(all.count, w), moved(all.mean, w), moved(all.squares, w)}, low = lane & w ? other : all, high = lane & w ? all : other;
+      all = low.count > 0 && high.count > 0 ? low + high : low.count > 0 ? low : high;
+    }
+  };
+  over_lanes();
+  if constexpr (kThreads > 32) {
+    __shared__ Moments warps[kThreads / 32];
+    if (lane == 0) warps[threadIdx.x / 32] = all;
+    __syncthreads();
+    all = lane < kThreads / 32 ? warps[lane] : Moments{0, 0, 0};
+    over_lanes();
+    __syncthreads();
+  }
+  return all;
+}
+// From where p says, for the threads of a warp; sums: of the list's chunks, taken by kThreads threads, which all call.
+template <class T, int kThreads = 32> __device__ __forceinline__ Statistics found_statistics(const ListJoinCuda& p, int64_t list, const Sums<Acc<T>>* sums) {
+  using A = Acc<T>;
   int64_t at[2];
   p.found.offsets(list, at);
   if (p.from == ListStatistics::saved) return {p.mean ? double(static_cast<const A*>(p.mean)[at[0]]) : 0, 0, double(static_cast<const A*>(p.rstd)[at[1]])};
@@ -107,18 +133,9 @@ template <class T> __device__ __forceinline__ Statistics found_statistics(const 
     return {number<T>({p.mean, 1, p.f32_given}, at[0]), 0, 1 / __builtin_sqrt(variance + p.eps), variance};
   }
   if (p.n == 0) return {kNaN, 0, kNaN, kNaN};
-  const int64_t chunks = (p.n + kListChunk - 1) / kListChunk;
   const double point = double(sums[0].a);
-  Moments all{0, 0, 0};
-  for (int64_t c = lane; c < chunks; c += 32) {
-    const int64_t left = p.n - c * kListChunk;
-    const Moments part{double(left < kListChunk ? left : kListChunk), double(sums[c].b) + (double(sums[c].a) - point), double(sums[c].c)};
-    all = all.count > 0 ? all + part : part;
-  }
-  for (int w = 16; w; w /= 2) {
-    const Moments other{moved(all.count, w), moved(all.mean, w), moved(all.squares, w)}, low = lane & w ? other : all, high = lane & w ? all : other;
-    all = low.count > 0 && high.count > 0 ? low + high : low.count > 0 ? low : high;
-  }
+  Moments all = joined_moments<kThreads>(sums, p.n, point);
+  if (kThreads > 32 && threadIdx.x >= 32) return {};
   if (p.rms) all = {all.count, -point, all.squares + all.count * (point + all.mean) * (point + all.mean)};
   return variance_in_range<A>(all.squares, double(p.n), p.eps) ? statistics_of<A>(all, point, double(p.n), p.eps) : out_of_range<T>(p, list);
 }
@@ -137,12 +154,20 @@ template <class T> __device__ __forceinline__ void put_statistics(const ListJoin
   };
   update(p.running_mean, s.shift + s.rest), update(p.running_var, s.variance * (n / (n - 1)));
 }
-// The sums of a gradient over a list that is a channel, times its weight, by a warp, for all its threads; writes dweight and dbias.
-template <class T> __device__ __forceinline__ GradientSums list_gradient(const GradientJoinCuda& p, int64_t list, const Sums<Acc<T>>* sums, double weight) {
+// The sums of a gradient over a list that is a channel, times its weight, by kThreads threads, for those of a warp; writes dweight and dbias.
+template <class T, int kThreads = 32> __device__ __forceinline__ GradientSums list_gradient(const GradientJoinCuda& p, int64_t list, const Sums<Acc<T>>* sums, double weight) {
   const int lane = int(threadIdx.x) % 32;
   GradientSums all{0, 0, 0};
-  for (int64_t k = lane; k < p.chunks; k += 32) all = all + GradientSums{double(sums[k].a), double(sums[k].b), double(sums[k].c)};
+  for (int64_t k = kThreads == 32 ? lane : int(threadIdx.x); k < p.chunks; k += kThreads) all = all + GradientSums{double(sums[k].a), double(sums[k].b), double(sums[k].c)};
   all = over_warp(all);
+  if constexpr (kThreads > 32) {
+    __shared__ GradientSums warps[kThreads / 32];
+    if (lane == 0) warps[threadIdx.x / 32] = all;
+    __syncthreads();
+    all = over_warp(lane < kThreads / 32 ? warps[lane] : GradientSums{0, 0, 0});
+    __syncthreads();
+    if (threadIdx.x >= 32) return all;
+  }
   if (lane == 0 && p.dweight.data) put<T>(p.dweight, list, p.given || p.n == 0 ? all.eh : all.eh - all.h / double(p.n) * all.e);  // h takes off the mean's first word alone
   if (lane == 0 && p.dbias.data) put<T>(p.dbias, list, all.e);
   all.e *= weight, all.eh *= weight;

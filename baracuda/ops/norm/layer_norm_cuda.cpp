@@ -5,7 +5,7 @@
 #include "baracuda/ops/norm/layer_norm_detail.hpp"
 #include "baracuda/ops/norm/norm_cuda.hpp"
 #include "baracuda/ops/norm/norm_detail.hpp"
-#include "baracuda/ops/norm/norm_long_cuda_detail.hpp"
+#include "baracuda/ops/norm/norm_spread_cuda_detail.hpp"
 
 namespace baracuda {
 namespace {
@@ -97,10 +97,42 @@ Status run_long_backward(const Launch<LayerNormBackward>& l) {
   });
 }
 
+// Rows that all blocks of the device hold together.
+template <bool kBackward> std::string refuse_spread(const D& d, const PlanPreference&) {
+  return norm_spread::refuse(long_problem(d), layer_norm_cuda_blocks_of_row(length(d), kBackward, size(d)));
+}
+template <bool kBackward> Result<PlanState> prepare_spread(const Stream& stream, const D& d, const PlanPreference&) {
+  return norm_spread::prepare(stream, long_problem(d), kBackward);
+}
+template <bool kBackward> void carve_spread(const D& d, const void* state, Carver& c) { (void)norm_spread::carve(long_problem(d), state, c, kBackward, kBackward, kBackward); }
+Status run_spread_forward(const Launch<LayerNorm>& l) {
+  const D& d = l.desc;
+  const auto& a = l.args;
+  Carver c = l.carver();
+  const norm_long::Problem p = long_problem(d);
+  const auto s = norm_spread::carve(p, l.state, c, false, false, false);
+  return device::queue(l.stream, "layer_norm.cuda.spread", [&] {
+    return norm_spread::forward(p, l.state, s, {.x = a.x, .y = a.y, .weight = flat(d, a.weight), .bias = flat(d, a.bias), .mean = a.mean, .rstd = a.rstd}, l.stream.handle);
+  });
+}
+Status run_spread_backward(const Launch<LayerNormBackward>& l) {
+  const D& d = l.desc;
+  const auto& a = l.args;
+  Carver c = l.carver();
+  const norm_long::Problem p = long_problem(d);
+  const auto s = norm_spread::carve(p, l.state, c, true, true, true);
+  return device::queue(l.stream, "layer_norm_backward.cuda.spread", [&] {
+    return norm_spread::backward(p, l.state, s, {.dy = a.dy, .x = a.x, .y = a.dx, .weight = flat(d, a.weight), .mean = a.mean, .rstd = a.rstd, .dweight = flat(d, a.dweight),
+                                                 .dbias = flat(d, a.dbias)}, l.stream.handle);
+  });
+}
+
 }  // namespace
 
 template <> std::span<const Kernel<LayerNorm>> cuda_kernels<LayerNorm>() {
   static constexpr Kernel<LayerNorm> list[] = {
+      {.name = "layer_norm.cuda.spread", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<LayerNorm>(Short{}, run_spread_forward),
+       .guarantee = guarantee, .refuse = refuse_spread<false>, .carve = carve_spread<false>, .prepare = prepare_spread<false>},
       {.name = "layer_norm.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<LayerNorm>(Short{}, run_forward<true>),
        .guarantee = guarantee, .refuse = refuse_cluster<false>},
       {.name = "layer_norm.cuda.long", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<LayerNorm>(Short{}, run_long_forward),
@@ -111,6 +143,8 @@ template <> std::span<const Kernel<LayerNorm>> cuda_kernels<LayerNorm>() {
 }
 template <> std::span<const Kernel<LayerNormBackward>> cuda_kernels<LayerNormBackward>() {
   static constexpr Kernel<LayerNormBackward> list[] = {
+      {.name = "layer_norm_backward.cuda.spread", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<LayerNormBackward>(Short{}, run_spread_backward),
+       .guarantee = guarantee, .refuse = refuse_spread<true>, .carve = carve_spread<true>, .prepare = prepare_spread<true>},
       {.name = "layer_norm_backward.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<LayerNormBackward>(Short{}, run_backward<true>),
        .guarantee = guarantee, .refuse = refuse_cluster<true>, .carve = carve_backward<true>},
       {.name = "layer_norm_backward.cuda.long", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<LayerNormBackward>(Short{}, run_long_backward),

@@ -100,6 +100,11 @@ TEST(LayerNorm, ShapesAndStrides) {
   check_values({{.dtype = DType::f32, .shape = {9000, 6}}});
   check_values({{.dtype = DType::bf16, .shape = {2, 20000}}});
   check_values({{.dtype = DType::f64, .shape = {2, 9001}}});
+  if (on_cuda()) check_values({{.dtype = DType::f32, .shape = {2, 4300001}}, true, true, Layout::dense, 3, 2, true});  // more sums of chunks than a warp joins
+  for (DType t : {DType::f16, DType::bf16, DType::f32}) {  // one begins far from its mean
+    check_values({{.dtype = t, .shape = {7, 40960}}, true, true, Layout::dense, 3, 2, true});
+    check_values({{.dtype = t, .shape = {2, 3, 20488}, .weight_dtype = DType::f32}, true, true, Layout::padded, 3, 2, true});
+  }
 }
 // Few rows of one warp's elements and more, not all a multiple of anything; one of them begins far from its mean, which halves are summed around then.
 TEST(LayerNorm, FewRowsOfEveryWidth) {
@@ -117,7 +122,10 @@ TEST(LayerNorm, RowsInPieces) {
   check_values({{.dtype = DType::f32, .shape = {2, 2, 270001}}, false, true, Layout::outer_reversed});
   check_values({{.dtype = DType::f64, .shape = {2, 3, 50000}, .axes = 2, .weight_dtype = DType::f32}, true, true});
   const int64_t n = 65600;
-  for (DType t : {DType::bf16, DType::f32}) {
+  for (const auto& [dtype, saved] : {std::pair{DType::bf16, false}, {DType::f32, false}, {DType::bf16, true}, {DType::f32, true}}) {
+    const DType t = dtype;
+    const bool statistics = saved;
+    const auto kept = [statistics](const TensorView& v) { return statistics ? v : TensorView(); };
     const LayerNormDescriptor many{.dtype = t, .shape = {17, n}}, one{.dtype = t, .shape = {1, n}};
     const Tensor x = Tensor::normal(t, many.shape, 1, 3), dy = Tensor::normal(t, many.shape, 2), weight = Tensor::normal(t, {n}, 4, 1, 1), bias = Tensor::normal(t, {n}, 5);
     Tensor y(t, many.shape), mean(DType::f32, {17}), rstd(DType::f32, {17}), dx(t, many.shape), y1(t, one.shape), mean1(DType::f32, {1}), rstd1(DType::f32, {1});
@@ -128,9 +136,9 @@ TEST(LayerNorm, RowsInPieces) {
       return v;
     };
     ASSERT_OK(run_plan<LayerNorm>(many, {x, weight, bias, y, mean, rstd}));
-    ASSERT_OK(run_plan<LayerNormBackward>(many, {dy, x, weight, {}, {}, dx, {}, {}}));
+    ASSERT_OK(run_plan<LayerNormBackward>(many, {dy, x, weight, kept(mean), kept(rstd), dx, {}, {}}));
     const LayerNorm::Args a{row(x), weight, bias, y1, mean1, rstd1};
-    const LayerNormBackward::Args b{row(dy), row(x), weight, {}, {}, dx1, dweight, dbias};
+    const LayerNormBackward::Args b{row(dy), row(x), weight, kept(mean1), kept(rstd1), dx1, dweight, dbias};
     ASSERT_OK(run_plan<LayerNorm>(one, a));
     ASSERT_OK(run_plan<LayerNormBackward>(one, b));
     EXPECT_TRUE(rstd1.at(0) == rstd.at(16) && mean1.at(0) == mean.at(16));
@@ -141,7 +149,7 @@ TEST(LayerNorm, RowsInPieces) {
     check_contract<LayerNormBackward>(one, b);
     Tensor here(t, one.shape), grad(t, one.shape);
     std::memcpy(here.view().data, row(x).data, size_t(n) * byte_size(t)), std::memcpy(grad.view().data, row(dy).data, size_t(n) * byte_size(t));
-    ASSERT_OK(run_plan<LayerNormBackward>(one, {grad, here, weight, {}, {}, grad, {}, {}}));
+    ASSERT_OK(run_plan<LayerNormBackward>(one, {grad, here, weight, kept(mean1), kept(rstd1), grad, {}, {}}));
     ASSERT_OK(run_plan<LayerNorm>(one, {here, weight, bias, here, {}, {}}));
     EXPECT_TRUE(here.same_bits(y1) && grad.same_bits(dx1));
   }
@@ -155,26 +163,31 @@ TEST(LayerNorm, OneElementIsItsMean) {
 TEST(LayerNorm, LargeMeanCostsNothing) {  // the mean in two words: 1e4 and a spread of 1 in f32, 1e12 in f64
   check_values({.d = {.dtype = DType::f32, .shape = {7, 1000}}, .mean = 1e4, .std = 1});
   check_values({.d = {.dtype = DType::f64, .shape = {7, 1000}}, .mean = 1e12, .std = 1});
+  check_values({.d = {.dtype = DType::f32, .shape = {7, 20000}}, .mean = 1e4, .std = 1});
 }
 TEST(LayerNorm, VarianceOutOfRange) {
-  struct { DType t; double size; } const cases[] = {{DType::f32, 1e30}, {DType::f32, 1e-30}, {DType::f64, 1e200}, {DType::f64, 1e-200}, {DType::f16, 1e4}};
+  struct { DType t; double size; int64_t n; } const cases[] = {{DType::f32, 1e30, 100}, {DType::f32, 1e-30, 100}, {DType::f64, 1e200, 100}, {DType::f64, 1e-200, 100}, {DType::f16, 1e4, 100},
+                                                                {DType::f32, 1e30, 20000}, {DType::f32, 1e-30, 20000}, {DType::bf16, 1e30, 40000}, {DType::f16, 1e4, 20480}};
   for (const auto& c : cases) {
-    SCOPED_TRACE(text(name(c.t), " ", c.size));
-    const LayerNormDescriptor d{.dtype = c.t, .shape = {4, 100}, .eps = 0};
+    SCOPED_TRACE(text(name(c.t), " ", c.size, " ", c.n));
+    const LayerNormDescriptor d{.dtype = c.t, .shape = {4, c.n}, .eps = 0};
     const Tensor x = Tensor::normal(c.t, d.shape, 1, 0, c.size);
     Tensor y(c.t, d.shape);
     ASSERT_OK(run_plan<LayerNorm>(d, {x, {}, {}, y, {}, {}}));
-    const Oracle o = oracle(d, 100, x, nullptr, nullptr, nullptr);
-    EXPECT_CLOSE(y, o.y, {.ulps = 1, .terms = 100}, &o.y_scale);
+    const Oracle o = oracle(d, c.n, x, nullptr, nullptr, nullptr);
+    EXPECT_CLOSE(y, o.y, {.ulps = 1, .terms = double(c.n)}, &o.y_scale);
   }
 }
 TEST(LayerNorm, ConstantRowsNaNAndInfinity) {
-  Tensor x(DType::f32, {4, 40}, std::vector<double>(160, 3.3)), y(DType::f32, {4, 40});
-  x.set(50, NAN), x.set(90, INFINITY);
-  ASSERT_OK(run_plan<LayerNorm>({.shape = {4, 40}}, {x, {}, {}, y, {}, {}}));
-  for (int i = 0; i < 160; ++i)
-    if (i >= 40 && i < 120) EXPECT_TRUE(std::isnan(y.at(i))) << i;
-    else EXPECT_EQ(y.at(i), 0) << i;
+  for (DType t : {DType::f32, DType::f16})
+    for (int64_t n : {40, 20480}) {
+      Tensor x(t, {4, n}, std::vector<double>(size_t(4 * n), 3.3)), y(t, {4, n});
+      x.set(n + n / 4, NAN), x.set(2 * n + n / 4, INFINITY);
+      ASSERT_OK(run_plan<LayerNorm>({.dtype = t, .shape = {4, n}}, {x, {}, {}, y, {}, {}}));
+      for (int64_t i = 0; i < 4 * n; ++i)
+        if (i >= n && i < 3 * n) ASSERT_TRUE(std::isnan(y.at(i))) << i;
+        else ASSERT_EQ(y.at(i), 0) << i;
+    }
 }
 TEST(LayerNorm, EmptyShapes) {
   Tensor x(DType::f32, {0, 5}), y(DType::f32, {0, 5}), dweight(DType::f32, {5}), dbias(DType::f32, {5});

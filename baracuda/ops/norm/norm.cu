@@ -196,6 +196,18 @@ template <class A, class T> __global__ void __launch_bounds__(1024) fold_kernel(
   static_cast<T*>(of.out)[column * of.stride] = from_double<T>(s);
 }
 
+// Of at most 32 blocks, a thread a column: the same sums.
+constexpr int kFewBlocks = 32, kFewThreads = 256;
+template <class A, class T> __global__ void __launch_bounds__(kFewThreads) fold_few_kernel(const __grid_constant__ NormFoldCuda p) {
+  const int64_t column = int64_t(blockIdx.x) * kFewThreads + threadIdx.x;
+  const auto& of = p.of[blockIdx.y];
+  if (column >= p.n) return;
+  double s = 0;
+#pragma unroll 8
+  for (int64_t b = 0; b < p.blocks; ++b) s = s + double(static_cast<const A*>(of.partial)[b * p.n + column]);
+  static_cast<T*>(of.out)[column * of.stride] = from_double<T>(s);
+}
+
 template <class T, class W> bool whole_weights(const void* weight, int64_t stride) {
   return !weight || (stride == 1 && uintptr_t(weight) % 16 == 0);
 }
@@ -221,6 +233,7 @@ template <class A, class T> int fold(const NormFoldCuda& given, void* stream) {
   NormFoldCuda p = given;
   if (!p.of[0].out) std::swap(p.of[0], p.of[1]);
   if (!p.of[0].out || p.n == 0) return 0;
+  if (p.blocks <= kFewBlocks) return device::launch(fold_few_kernel<A, T>, dim3(device::blocks_for(p.n, kFewThreads), p.of[1].out ? 2 : 1), dim3(kFewThreads), 0, stream, p);
   return device::launch(fold_kernel<A, T>, dim3(device::blocks_for(p.n, 32), p.of[1].out ? 2 : 1), dim3(32, 32), 0, stream, p);
 }
 using ForwardFn = int (*)(const RmsNormCuda&, void*);

@@ -3,7 +3,7 @@
 #include "baracuda/device/rows.hpp"
 #include "baracuda/ops/norm/norm.hpp"
 #include "baracuda/ops/norm/norm_detail.hpp"
-#include "baracuda/ops/norm/norm_long_cuda_detail.hpp"
+#include "baracuda/ops/norm/norm_spread_cuda_detail.hpp"
 
 namespace baracuda {
 namespace {
@@ -94,10 +94,41 @@ Status run_long_backward(const Launch<RmsNormBackward>& l) {
   });
 }
 
+// Rows that all blocks of the device hold together. A forward with a residual goes the way of all.
+template <bool kBackward> std::string refuse_spread(const RmsNormDescriptor& d, const PlanPreference&) {
+  return norm_spread::refuse(long_problem(d), rms_norm_cuda_blocks_of_row(d.shape.last(), kBackward, size(d)));
+}
+template <bool kBackward> Result<PlanState> prepare_spread(const Stream& stream, const RmsNormDescriptor& d, const PlanPreference&) {
+  return norm_spread::prepare(stream, long_problem(d), kBackward);
+}
+template <bool kBackward> void carve_spread(const RmsNormDescriptor& d, const void* state, Carver& c) {
+  (void)norm_spread::carve(long_problem(d), state, c, kBackward, kBackward && d.weight != NormWeight::none, false);
+}
+Status run_spread_forward(const Launch<RmsNorm>& l) {
+  const auto& a = l.args;
+  if (!a.residual.absent()) return run_forward<false>(l);
+  Carver c = l.carver();
+  const norm_long::Problem p = long_problem(l.desc);
+  const auto s = norm_spread::carve(p, l.state, c, false, false, false);
+  return device::queue(l.stream, "rms_norm.cuda.spread",
+                       [&] { return norm_spread::forward(p, l.state, s, {.x = a.x, .y = a.y, .weight = a.weight, .rstd = a.rstd}, l.stream.handle); });
+}
+Status run_spread_backward(const Launch<RmsNormBackward>& l) {
+  const auto& a = l.args;
+  Carver c = l.carver();
+  const norm_long::Problem p = long_problem(l.desc);
+  const auto s = norm_spread::carve(p, l.state, c, true, l.desc.weight != NormWeight::none, false);
+  return device::queue(l.stream, "rms_norm_backward.cuda.spread", [&] {
+    return norm_spread::backward(p, l.state, s, {.dy = a.dy, .x = a.x, .dh = a.dresidual_out, .y = a.dx, .weight = a.weight, .rstd = a.rstd, .dweight = a.dweight}, l.stream.handle);
+  });
+}
+
 }  // namespace
 
 template <> std::span<const Kernel<RmsNorm>> cuda_kernels<RmsNorm>() {
   static constexpr Kernel<RmsNorm> list[] = {
+      {.name = "rms_norm.cuda.spread", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<RmsNorm>(Short{}, run_spread_forward),
+       .guarantee = guarantee, .refuse = refuse_spread<false>, .carve = carve_spread<false>, .prepare = prepare_spread<false>},
       {.name = "rms_norm.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<RmsNorm>(Short{}, run_forward<true>),
        .guarantee = guarantee, .refuse = refuse_cluster<false>},
       {.name = "rms_norm.cuda.long", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<RmsNorm>(Short{}, run_long_forward),
@@ -107,6 +138,8 @@ template <> std::span<const Kernel<RmsNorm>> cuda_kernels<RmsNorm>() {
 }
 template <> std::span<const Kernel<RmsNormBackward>> cuda_kernels<RmsNormBackward>() {
   static constexpr Kernel<RmsNormBackward> list[] = {
+      {.name = "rms_norm_backward.cuda.spread", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<RmsNormBackward>(Short{}, run_spread_backward),
+       .guarantee = guarantee, .refuse = refuse_spread<true>, .carve = carve_spread<true>, .prepare = prepare_spread<true>},
       {.name = "rms_norm_backward.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<RmsNormBackward>(Short{}, run_backward<true>),
        .guarantee = guarantee, .refuse = refuse_cluster<true>, .carve = carve_backward<true>},
       {.name = "rms_norm_backward.cuda.long", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<RmsNormBackward>(Short{}, run_long_backward),

@@ -57,6 +57,15 @@ inline int forward(const Problem& p, const Scratch& s, const Arguments& a, void*
   const int e = find(p, s, a, false, stream);
   return e ? e : norm_long_cuda.forward[p.dtype](write_of(p, s, a), stream);
 }
+// dweight and dbias from their parts.
+inline int fold(const Problem& p, const Scratch& s, const Arguments& a, int64_t parts, void* stream) {
+  int e = 0;
+  const auto of = [&](const void* from, const TensorView& out) {
+    if (!e && !out.absent()) e = norm_cuda_kernels.fold_f32[out.dtype]({{{from, out.data, out.strides[out.strides.rank - 1]}, {}}, parts, p.n}, stream);
+  };
+  of(s.dweight, a.dweight), of(s.dbias, a.dbias);
+  return e;
+}
 inline int backward(const Problem& p, const Scratch& s, const Arguments& a, void* stream) {
   int e = 0;
   if (p.rows()) {
@@ -65,12 +74,7 @@ inline int backward(const Problem& p, const Scratch& s, const Arguments& a, void
     if (!e) e = channel_cuda_kernels.join_gradient[p.dtype]({s.sums, s.kept, p.rows(), 1, p.n, list_chunks(p.n), 1, {}, {}, {}, nullptr, nullptr, false, p.rms}, stream);
     if (!e) e = norm_long_cuda.backward[p.dtype](write_of(p, s, a), stream);
   }
-  const int64_t segments = p.rows() ? p.segments() : 0;
-  const auto fold = [&](const void* parts, const TensorView& out) {
-    if (!e && !out.absent()) e = norm_cuda_kernels.fold_f32[out.dtype]({{{parts, out.data, out.strides[out.strides.rank - 1]}, {}}, segments, p.n}, stream);
-  };
-  fold(s.dweight, a.dweight), fold(s.dbias, a.dbias);
-  return e;
+  return e ? e : fold(p, s, a, p.rows() ? p.segments() : 0, stream);
 }
 
 }  // namespace baracuda::norm_long

@@ -123,8 +123,12 @@ TEST(RmsNorm, ValuesWithinTwoUlp) {
 TEST(RmsNorm, LongRowsAndManyRows) {
   check_values({{.dtype = DType::bf16, .shape = {2, 20000}}});
   check_values({{.dtype = DType::f32, .shape = {1, 100001}}});
+  check_values({{.dtype = DType::f16, .shape = {7, 40960}, .cast = NormCast::before_weight}});
+  check_values({{.dtype = DType::f32, .shape = {41, 16640}, .weight = NormWeight::one_plus}});
+  check_values({{.dtype = DType::bf16, .shape = {2, 3, 20488}, .weight_dtype = DType::f32}, false, Layout::padded});
   check_values({{.dtype = DType::f32, .shape = {9000, 6}}});
   for (bool residual : {false, true}) check_values({{.dtype = DType::f32, .shape = {300, 8195}}, residual});
+  if (on_cuda()) check_values({{.dtype = DType::bf16, .shape = {2, 4300001}}});  // more sums of chunks than a warp joins
 }
 TEST(RmsNorm, FewRowsOfEveryWidth) {
   for (DType t : {DType::f32, DType::f16, DType::bf16})
@@ -142,7 +146,7 @@ TEST(RmsNorm, RowsInPieces) {
   check_values({{.dtype = DType::f64, .shape = {2, 65537}, .weight_dtype = DType::f32}});
   const int64_t n = 65600;
   for (DType t : {DType::bf16, DType::f32})
-    for (bool with_residual : {false, true}) {
+    for (const auto& [with_residual, saved] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
       const RmsNormDescriptor many{.dtype = t, .shape = {17, n}}, one{.dtype = t, .shape = {1, n}};
       const Tensor x = Tensor::normal(t, many.shape, 1), dy = Tensor::normal(t, many.shape, 2), r = Tensor::normal(t, many.shape, 3), weight = Tensor::normal(t, {n}, 4, 1, 1);
       Tensor y(t, many.shape), rstd(DType::f32, {17}), dx(t, many.shape), y1(t, one.shape), rstd1(DType::f32, {1}), dx1(t, one.shape), dweight(t, {n});
@@ -151,11 +155,13 @@ TEST(RmsNorm, RowsInPieces) {
         v.shape = one.shape, v.data = all.view().as<char>() + 16 * n * int64_t(byte_size(t));
         return v;
       };
-      const auto given = [&](const TensorView& v) { return with_residual ? v : TensorView(); };
+      const bool residual = with_residual, statistics = saved;
+      const auto given = [residual](const TensorView& v) { return residual ? v : TensorView(); };
+      const auto kept = [statistics](const TensorView& v) { return statistics ? v : TensorView(); };
       ASSERT_OK(run_plan<RmsNorm>(many, {x, weight, given(r), y, {}, rstd}));
-      ASSERT_OK(run_plan<RmsNormBackward>(many, {dy, x, weight, {}, given(r), dx, {}}));
+      ASSERT_OK(run_plan<RmsNormBackward>(many, {dy, x, weight, kept(rstd), given(r), dx, {}}));
       const RmsNorm::Args a{row(x), weight, given(row(r)), y1, {}, rstd1};
-      const RmsNormBackward::Args b{row(dy), row(x), weight, {}, given(row(r)), dx1, dweight};
+      const RmsNormBackward::Args b{row(dy), row(x), weight, kept(rstd1), given(row(r)), dx1, dweight};
       ASSERT_OK(run_plan<RmsNorm>(one, a));
       ASSERT_OK(run_plan<RmsNormBackward>(one, b));
       EXPECT_EQ(rstd1.at(0), rstd.at(16));
@@ -166,7 +172,7 @@ TEST(RmsNorm, RowsInPieces) {
       check_contract<RmsNormBackward>(one, b);
       Tensor here(t, one.shape), grad(t, one.shape);
       std::memcpy(here.view().data, row(x).data, size_t(n) * byte_size(t)), std::memcpy(grad.view().data, row(dy).data, size_t(n) * byte_size(t));
-      ASSERT_OK(run_plan<RmsNormBackward>(one, {grad, here, weight, {}, given(row(r)), grad, {}}));
+      ASSERT_OK(run_plan<RmsNormBackward>(one, {grad, here, weight, kept(rstd1), given(row(r)), grad, {}}));
       ASSERT_OK(run_plan<RmsNorm>(one, {here, weight, given(row(r)), here, {}, {}}));
       EXPECT_TRUE(here.same_bits(y1) && grad.same_bits(dx1));
     }
@@ -230,6 +236,24 @@ TEST(RmsNorm, case_ln_huge_rms) {  // squares beyond f32, and beyond f64
     ASSERT_OK(run_plan<RmsNorm>({.dtype = DType::f64, .shape = {4}, .weight = NormWeight::none}, {x, {}, {}, y, {}, {}}));
     for (int i = 0; i < 4; ++i) EXPECT_NEAR(y.at(i), scale > 1 ? want[size_t(i)] : 0, 1e-8) << scale;
   }
+}
+// What one piece of a long row holds reaches all of the row and no other; squares beyond f32 are summed all the same.
+TEST(RmsNorm, SpecialValuesInLongRows) {
+  for (DType t : {DType::bf16, DType::f32})
+    for (double eps : {0.0, 1e-6}) {
+      const int64_t n = 33000;
+      Tensor x = Tensor::normal(t, {5, n}, 1), y(t, {5, n}), rstd(DType::f32, {5});
+      x.set(n + 20000, NAN), x.set(2 * n, INFINITY);
+      for (int64_t i = 0; i < n; ++i) x.set(3 * n + i, 1e30 * x.at(i)), x.set(4 * n + i, 1e-30 * x.at(i));
+      const RmsNormDescriptor d{.dtype = t, .shape = {5, n}, .eps = eps, .weight = NormWeight::none};
+      ASSERT_OK(run_plan<RmsNorm>(d, {x, {}, {}, y, {}, rstd}));
+      const Oracle o = oracle(d, x, nullptr, nullptr, nullptr, nullptr);
+      for (int64_t r : {0, 3, 4}) {
+        EXPECT_NEAR(rstd.at(r) / o.rstd[size_t(r)], 1, 1e-6) << r;
+        for (int64_t i = 0; i < n; i += 997) EXPECT_NEAR(y.at(r * n + i), o.y[size_t(r * n + i)], 1e-2 * std::fabs(o.y[size_t(r * n + i)])) << r << " " << i;
+      }
+      for (int64_t i = 0; i < n; ++i) ASSERT_TRUE(std::isnan(y.at(n + i)) && (i == 0 ? std::isnan(y.at(2 * n)) : y.at(2 * n + i) == 0)) << i;
+    }
 }
 TEST(RmsNorm, case_rms_f16_overflow) {
   const Tensor x(DType::f16, {8}, std::vector<double>(8, 300)), weight(DType::f16, {8}, std::vector<double>(8, 1));

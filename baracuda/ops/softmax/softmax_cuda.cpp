@@ -1,8 +1,10 @@
 #include "baracuda/ops/softmax/softmax_cuda.hpp"
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
+#include "baracuda/device/spread.hpp"
 #include "baracuda/host/row_sum.hpp"
 #include "baracuda/ops/softmax/softmax_detail.hpp"
+#include "baracuda/ops/softmax/softmax_spread_cuda.hpp"
 #include "baracuda/ops/softmax/softmax_words_cuda.hpp"
 
 namespace baracuda {
@@ -17,11 +19,13 @@ bool held(const SoftmaxDescriptor& d, bool columns, bool backward) {
   return (columns ? softmax_cuda_blocks_of_column(extent_of(d), backward) : softmax_cuda_blocks_of_row(extent_of(d), size(d))) == 1;
 }
 int64_t columns_of(const SoftmaxDescriptor& d) { return d.shape.rank ? d.shape.product(axis_of(d) + 1, d.shape.rank) : 1; }
+// Of a row, where all blocks of a device hold rows together.
+int64_t pieces(const SoftmaxDescriptor& d, bool backward) { return spread::pieces_of(extent_of(d), backward ? 2 : 1, size(d)); }
 uint64_t long_bytes(const SoftmaxDescriptor& d, bool backward) {
   const int64_t n = extent_of(d), lines = n ? d.shape.numel() / n : 0, columns = columns_of(d);
   uint64_t bytes = 0;
   if (lines == 0 || size(d) == 8) return 0;
-  if (!held(d, false, backward)) bytes = softmax_long_bytes(lines, n, 0, size(d), backward);
+  if (!held(d, false, backward)) bytes = std::max(softmax_long_bytes(lines, n, 0, size(d), backward), uint64_t(lines * pieces(d, backward)) * 8);
   if (columns > 1 && !held(d, true, backward)) bytes = std::max(bytes, softmax_long_bytes(lines, n, columns, size(d), backward));
   return bytes;
 }
@@ -64,6 +68,16 @@ SoftmaxCuda problem_of(const SoftmaxDescriptor& d, const TensorView* const (&v)[
 template <bool kBackward> std::string refuse_cluster(const SoftmaxDescriptor& d, const PlanPreference&) {
   return size(d) < 8 && columns_of(d) > 1 && softmax_cuda_blocks_of_column(extent_of(d), kBackward) > 1 ? "" : "for columns of one dtype that a cluster of blocks holds and one block does not";
 }
+// Rows that all blocks of a device hold together.
+int64_t blocks_of(const Stream& stream) { return int64_t(device::facts(stream.device.index).multiprocessors) * spread::kBlocks; }
+template <bool kBackward> std::string refuse_spread(const SoftmaxDescriptor& d, const PlanPreference&) {
+  return size(d) < 8 && columns_of(d) == 1 && softmax_cuda_blocks_of_row(extent_of(d), size(d)) != 1 && d.shape.numel() > 0 && extent_of(d) % (16 / size(d)) == 0 ? "" : "for rows of one dtype, of whole pieces of 16 bytes, that no block holds";
+}
+template <bool kBackward> Result<PlanState> prepare_spread(const Stream& stream, const SoftmaxDescriptor& d, const PlanPreference&) {
+  BARACUDA_TRY(device::only_sm90a(stream));
+  if (spread::fits(d.shape.numel() / extent_of(d), pieces(d, kBackward), blocks_of(stream))) return PlanState{};
+  return Status(Code::unsupported, "for rows that the blocks of the device hold together");
+}
 // Neighbouring lines are neighbours, or one, in every tensor.
 bool even(const SoftmaxCuda& p) {
   const int last = p.lines.rank - 1;
@@ -93,6 +107,17 @@ Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor&
     return e ? e : launch(p, stream.handle);
   });
 }
+template <bool kBackward> Status run_spread(const Stream& stream, std::string_view name, const SoftmaxDescriptor& d, SoftmaxCuda p, const Scratch& s) {
+  int e = kSoftmaxNotSpread;
+  if (softmax_cuda_plain(p) && !p.columns) {
+    p.chunk_memory = s.chunks;
+    BARACUDA_TRY(device::queue(stream, name, [&] {
+      e = (kBackward ? softmax_spread_cuda.backward : softmax_spread_cuda.forward)[d.dtype](p, blocks_of(stream), stream.handle);
+      return e == kSoftmaxNotSpread ? 0 : e;
+    }));
+  }
+  return e == kSoftmaxNotSpread ? run(stream, name, d, p, kBackward, s) : Status();
+}
 template <bool kCluster> Status run_forward(const Launch<Softmax>& l) {
   const TensorView none{};
   const auto& a = l.args;
@@ -109,6 +134,17 @@ template <bool kCluster> Status run_backward(const Launch<SoftmaxBackward>& l) {
   p.scale = 1;  // it is in sign
   return run(l.stream, kCluster ? "softmax_backward.cuda.cluster" : "softmax_backward.cuda.lines", l.desc, p, true, carve(l.desc, true, c), kCluster);
 }
+Status run_spread_forward(const Launch<Softmax>& l) {
+  const TensorView none{};
+  Carver c = l.carver();
+  return run_spread<false>(l.stream, "softmax.cuda.spread", l.desc, problem_of(l.desc, {&l.args.x, &none, &l.args.mask, &l.args.y}), carve(l.desc, false, c));
+}
+Status run_spread_backward(const Launch<SoftmaxBackward>& l) {
+  Carver c = l.carver();
+  SoftmaxCuda p = problem_of(l.desc, {&l.args.dy, &l.args.y, &l.args.mask, &l.args.dx});
+  p.scale = 1;
+  return run_spread<true>(l.stream, "softmax_backward.cuda.spread", l.desc, p, carve(l.desc, true, c));
+}
 using Short = TypeList<f16, bf16, float>;
 template <bool kBackward> void carve_row(const SoftmaxDescriptor& d, const void*, Carver& c) { (void)carve(d, kBackward, c); }
 
@@ -118,6 +154,8 @@ template <> std::span<const Kernel<Softmax>> cuda_kernels<Softmax>() {
   static constexpr Kernel<Softmax> list[] = {
       {.name = "softmax.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<Softmax>(Short{}, run_forward<true>),
        .guarantee = guarantee, .refuse = refuse_cluster<false>, .carve = carve_row<false>},
+      {.name = "softmax.cuda.spread", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<Softmax>(Short{}, run_spread_forward),
+       .guarantee = guarantee, .refuse = refuse_spread<false>, .carve = carve_row<false>, .prepare = prepare_spread<false>},
       {.name = "softmax.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<Softmax>(Floating{}, run_forward<false>),
        .guarantee = guarantee, .carve = carve_row<false>}};
   return list;
@@ -126,6 +164,8 @@ template <> std::span<const Kernel<SoftmaxBackward>> cuda_kernels<SoftmaxBackwar
   static constexpr Kernel<SoftmaxBackward> list[] = {
       {.name = "softmax_backward.cuda.cluster", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<SoftmaxBackward>(Short{}, run_backward<true>),
        .guarantee = guarantee, .refuse = refuse_cluster<true>, .carve = carve_row<true>},
+      {.name = "softmax_backward.cuda.spread", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<SoftmaxBackward>(Short{}, run_spread_backward),
+       .guarantee = guarantee, .refuse = refuse_spread<true>, .carve = carve_row<true>, .prepare = prepare_spread<true>},
       {.name = "softmax_backward.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<SoftmaxBackward>(Floating{}, run_backward<false>),
        .guarantee = guarantee, .carve = carve_row<true>}};
   return list;

@@ -104,6 +104,12 @@ TEST(Softmax, LengthsOfTheAxis) {
   check_values({SoftmaxKind::softmax, DType::f32, {200000}, 0});
   check_values({SoftmaxKind::log_softmax, DType::bf16, {2, 140000}, 1});
   check_values({SoftmaxKind::log_softmax, DType::f64, {9000, 3, 2}, 0});
+  // Rows that no block of a GPU holds, whole pieces of 16 bytes and not; one of a short last piece.
+  for (DType t : {DType::f16, DType::bf16, DType::f32})
+    for (int64_t n : {16400, 33000, 40961, 81928}) {
+      check_values({kKinds[n % 4], t, {11, n}, 1});
+      check_values({kKinds[n % 3], t, {2, 3, n}, 2}, Layout::padded);
+    }
 }
 TEST(Softmax, FewUlpInF32) {
   for (SoftmaxKind kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) {
@@ -141,16 +147,17 @@ TEST(Softmax, WideRangeKeepsSubnormals) {
 TEST(Softmax, case_chunk_of_negative_infinity) {
   for (double top : {-72.1, -300.0, 80.0})
     for (bool column : {false, true})
-      for (SoftmaxKind kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax, SoftmaxKind::safe_softmax}) {
-        const SoftmaxDescriptor d{kind, DType::f32, column ? Shape{8192, 1} : Shape{1, 8192}, column ? 0 : 1};
-        Tensor x(DType::f32, d.shape), y(DType::f32, d.shape);
-        for (int64_t i = 0; i < 8192; ++i) x.set(i, i < 4096 ? -INFINITY : i == 5000 ? top : top - 200);
-        ASSERT_OK(run_plan<Softmax>(d, {x, y}));
-        const bool log = kind == SoftmaxKind::log_softmax;
-        EXPECT_EQ(y.at(5000), log ? 0 : 1) << top;
-        EXPECT_EQ(y.at(5001), log ? rounded(DType::f32, x.at(5001) - x.at(5000)) : 0) << top;
-        EXPECT_EQ(y.at(17), log ? -INFINITY : 0) << top;
-      }
+      for (SoftmaxKind kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax, SoftmaxKind::safe_softmax})
+        for (int64_t n : {8192, 24576}) {
+          const SoftmaxDescriptor d{kind, DType::f32, column ? Shape{n, 1} : Shape{1, n}, column ? 0 : 1};
+          Tensor x(DType::f32, d.shape), y(DType::f32, d.shape);
+          for (int64_t i = 0; i < n; ++i) x.set(i, i < 4096 ? -INFINITY : i == 5000 ? top : top - 200);
+          ASSERT_OK(run_plan<Softmax>(d, {x, y}));
+          const bool log = kind == SoftmaxKind::log_softmax;
+          EXPECT_EQ(y.at(5000), log ? 0 : 1) << top;
+          EXPECT_EQ(y.at(5001), log ? rounded(DType::f32, x.at(5001) - x.at(5000)) : 0) << top;
+          EXPECT_EQ(y.at(17), log ? -INFINITY : 0) << top;
+        }
 }
 // The same line gives the same bits as a row, as a column, by any instruction set, alone or split over threads.
 TEST(Softmax, SameBitsHoweverTheLineLies) {
@@ -190,9 +197,39 @@ TEST(Softmax, SameBitsHoweverTheLineLies) {
         limit_isa(Isa::avx512bf16);
       }
 }
+// A long row gives the same bits alone and among others, in place and not.
+TEST(Softmax, LongRowsDoNotDependOnTheBatch) {
+  for (DType t : {DType::f16, DType::bf16, DType::f32})
+    for (int64_t n : {20480, 70000}) {
+      const SoftmaxDescriptor many{SoftmaxKind::softmax, t, {23, n}, 1}, one{SoftmaxKind::softmax, t, {1, n}, 1};
+      const Tensor x = Tensor::normal(t, many.shape, 1, 0, 3), dy = Tensor::normal(t, many.shape, 2);
+      Tensor y(t, many.shape), dx(t, many.shape), y1(t, one.shape), dx1(t, one.shape);
+      ASSERT_OK(run_plan<Softmax>(many, {x, y}));
+      ASSERT_OK(run_plan<SoftmaxBackward>(many, {dy, y, dx}));
+      const size_t bytes = size_t(n) * byte_size(t);
+      const auto row = [&](const Tensor& all, int64_t r) {
+        TensorView v = all;
+        v.shape = one.shape, v.data = all.view().as<char>() + size_t(r) * bytes;
+        return v;
+      };
+      for (int64_t r : {0, 9, 22}) {
+        ASSERT_OK(run_plan<Softmax>(one, {row(x, r), y1}));
+        ASSERT_OK(run_plan<SoftmaxBackward>(one, {row(dy, r), y1, dx1}));
+        EXPECT_EQ(std::memcmp(y1.view().data, row(y, r).data, bytes), 0) << name(t) << " " << n << " " << r;
+        EXPECT_EQ(std::memcmp(dx1.view().data, row(dx, r).data, bytes), 0) << name(t) << " " << n << " " << r;
+      }
+      check_repeat_bits<Softmax>(many, {x, y}), check_repeat_bits<SoftmaxBackward>(many, {dy, y, dx});
+      check_contract<Softmax>(one, {row(x, 5), y1}), check_contract<SoftmaxBackward>(one, {row(dy, 5), row(y, 5), dx1});
+      Tensor here(t, many.shape), grad(t, many.shape);
+      std::memcpy(here.view().data, x.view().data, 23 * bytes), std::memcpy(grad.view().data, dy.view().data, 23 * bytes);
+      ASSERT_OK(run_plan<Softmax>(many, {here, here}));
+      ASSERT_OK(run_plan<SoftmaxBackward>(many, {grad, here, grad}));
+      EXPECT_TRUE(here.same_bits(y) && grad.same_bits(dx));
+    }
+}
 TEST(Softmax, NanInfinityAndNegativeInfinity) {
   const double inf = INFINITY;
-  for (int64_t n : {4, 20, 5000})
+  for (int64_t n : {4, 20, 5000, 20480})
     for (bool column : {false, true})
       for (SoftmaxKind kind : kKinds) {
         // lines: all -inf, one NaN, one +inf, -inf beside finite ones, all NaN, ordinary
