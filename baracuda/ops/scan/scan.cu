@@ -1,52 +1,11 @@
 // Sums and products.
+#include "baracuda/ops/scan/scan_fold.cuh"
 #include "baracuda/ops/scan/scan_piped.cuh"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
-template <class T, class A, bool kProduct> struct Fold {
-  using E = T;
-  using Out = T;
-  using State = A;
-  template <int N> struct Piece { T x[N]; };
-  static constexpr int kIn = 1, kEach = 16 / int(sizeof(T)), kRounds = 8, kDownEach = kColumnElements, kBlocks = 3;
-  static constexpr bool kIndexed = false, kProducts = false, kIntegers = false, kChunks = true, kPiped = true;
-  static constexpr int kAtOnce = sizeof(T) == 2 ? 2 : 4;  // chunks whose code stands side by side, in whole lines
-  const ScanCuda& p;
-  template <class Io> __device__ void load(Io& io) const { io.read(0, false, T{}); }
-  template <class Io, class P> __device__ void view(const Io& io, int c, P& piece) const { io.view(0, c, piece.x); }
-  __device__ State identity() const { return kProduct ? A(1) : A(-0.0); }
-  __device__ State join(State a, State b) const { return kProduct ? a * b : a + b; }
-  template <int N> __device__ State own(const Piece<N>& piece, int k, int64_t) const { return A(value(piece.x[k]).v); }
-  template <int N> __device__ bool chunk(const Piece<N>& piece, State& all) const {
-    all = own(piece, 0, 0);
-#pragma unroll
-    for (int k = 1; k < N; ++k) all = join(all, own(piece, k, 0));
-    return true;
-  }
-  template <int N> __device__ bool chunk(State& s, const Piece<N>& piece, int64_t i, T (&out)[N]) const {
-    Acc<T> v[N];
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-      const State before = s;
-      s = join(s, own(piece, k, 0));
-      v[k] = Acc<T>(p.exclusive ? before : s);
-    }
-    if (p.exclusive && i == 0) v[0] = kProduct;  // and not -0
-    if constexpr (kIsHalf<T>) {
-      const auto packed = row_team::Packed<T, N>::rounded([&](int k) { return Pack<float, 1>::of(v[k]); });
-#pragma unroll
-      for (int k = 0; k < N; ++k) out[k] = packed.at(k);
-    } else
-#pragma unroll
-      for (int k = 0; k < N; ++k) out[k] = element<T>(Pack<Acc<T>, 1>::of(v[k]));
-    return true;
-  }
-  template <int N> __device__ T step(State& s, const Piece<N>& piece, int k, int64_t, int64_t&) const { return s = join(s, own(piece, k, 0)), T{}; }  // chunk() does it all
-};
-template <class T> using Sums = Fold<T, std::conditional_t<kIsHalf<T>, float, double>, false>;
-template <class T> using Products = Fold<T, double, true>;
 template <template <class> class F> constexpr ByDType<ScanLaunch> floats() {
   return device::floating<ScanLaunch>(launches<F<f16>>(), launches<F<bf16>>(), launches<F<float>>(), launches<F<double>>());
 }

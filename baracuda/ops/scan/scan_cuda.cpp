@@ -2,6 +2,7 @@
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
 #include "baracuda/ops/scan/linear_recurrence.hpp"
+#include "baracuda/ops/scan/scan_fast.hpp"
 #include "baracuda/ops/scan/scan_lanes.hpp"
 
 namespace baracuda {
@@ -16,6 +17,13 @@ const ScanLaunch& launch_of(const ScanDescriptor& d, bool gradient) {
                                                                                      : scan_cuda_sums;
   return k.of[int(d.kind)][d.dtype];
 }
+constexpr int64_t kLeastFlow = 8192;  // bytes of a line
+// Whether the code that runs is sm_90a's: a state, or none.
+Result<PlanState> find_sm90a(const Stream& stream) {
+  static constexpr bool kIs = true;
+  return device::only_sm90a(stream).ok() ? PlanState(PlanState(), &kIs) : PlanState();
+}
+template <class D> Result<PlanState> prepare(const Stream& stream, const D&, const PlanPreference&) { return find_sm90a(stream); }
 int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 struct Scratch { ScanCudaState* totals; double* products; };
@@ -33,12 +41,26 @@ bool products(const ScanDescriptor& d, bool gradient) { return gradient && d.kin
 void carve_scan(const ScanDescriptor& d, bool gradient, Carver& c) { (void)carve_all(d, launch_of(d, gradient), products(d, gradient), c); }
 void carve(const ScanDescriptor& d, const void*, Carver& c) { carve_scan(d, false, c); }
 
+const ScanFast* fast_of(const ScanDescriptor& d) { return is_floating(d.dtype) && int(d.kind) < 2 ? &scan_cuda_fast.of[int(d.kind)][d.dtype] : nullptr; }
+// Columns side by side whose rows are whole pieces of 16 bytes.
+bool in_pieces(const ScanCuda& p, int64_t size) {
+  const int last = p.lines.rank - 1;
+  bool in = p.lines.extent[last] * size % 16 == 0 && p.lines.extent[last] * size >= 256;
+  for (const int k : {0, 3}) {
+    in = in && p.lines.stride[k][last] == 1 && reinterpret_cast<uintptr_t>(k ? p.out : p.in[0]) % 16 == 0 && p.step[k] * size % 16 == 0;
+    for (int a = 0; a < last; ++a) in = in && p.lines.stride[k][a] * size % 16 == 0;
+  }
+  return in;
+}
+
 // in and out lie `along` the scan's direction. late: some inputs are.
 struct Lines {
   std::string_view name;
   const ScanDescriptor& d;
   const ScanLaunch& launch;
   bool products, late, falling;
+  const ScanFast* fast;  // or null
+  const void* sm90a;     // null where the code that runs is another's
 };
 Status run_lines(const Stream& stream, const Lines& l, const TensorView (&in)[3], const TensorView& out, const TensorView& indices, Carver c) {
   const ScanDescriptor& d = l.d;
@@ -78,11 +100,17 @@ Status run_lines(const Stream& stream, const Lines& l, const TensorView (&in)[3]
   p.tile = p.columns ? launch.column_tile : launch.row_tile, p.tiles = parts(p.n, p.tile);
   if (!p.columns && p.tiles > 1 && launch.segment) p.tile = parts(parts(p.n, p.tiles), launch.segment) * launch.segment, p.tiles = parts(p.n, p.tile);
   p.neighbours = dense && p.n > 1;
+  const bool flow = l.fast && l.sm90a && !p.columns && p.neighbours && p.step[0] == p.step[3] && p.n * byte_size(d.dtype) >= kLeastFlow;
+  const bool short_rows = l.fast && !p.columns && p.whole && p.n <= 32 * launch.chunk;
+  const bool strips = l.fast && p.columns && p.n <= kScanWhole && in_pieces(p, byte_size(d.dtype));
   const Scratch s = carve_all(d, launch, l.products, c);
   p.totals = s.totals, p.products = s.products;
   return device::queue(stream, l.name, [&] {
     void* const handle = stream.handle;
     int e = 0;
+    if (flow) return l.fast->flow(p, handle);
+    if (short_rows) return l.fast->short_rows(p, handle);
+    if (strips) return l.fast->strips(p, handle);
     const auto phase = [&](ScanPhase stage) {
       p.stage = stage;
       if (!e) e = launch.scan(p, handle);
@@ -100,7 +128,7 @@ Status run_lines(const Stream& stream, const Lines& l, const TensorView (&in)[3]
 Status run(const Launch<Scan>& l) {
   const ScanDescriptor& d = l.desc;
   const auto& a = l.args;
-  return run_lines(l.stream, {"scan.cuda.tile", d, launch_of(d, false), false, false, d.reverse}, {along(a.x, d, d.reverse), {}, {}}, along(a.y, d, d.reverse), along(a.indices, d, d.reverse), l.carver());
+  return run_lines(l.stream, {"scan.cuda.tile", d, launch_of(d, false), false, false, d.reverse, fast_of(d), l.state}, {along(a.x, d, d.reverse), {}, {}}, along(a.y, d, d.reverse), along(a.indices, d, d.reverse), l.carver());
 }
 // Rows and columns are summed in another order, and which of them a line is depends on the lines around it.
 PrecisionGuarantee guarantee(const ScanDescriptor& d) {
@@ -121,7 +149,7 @@ Status run_backward(const Launch<ScanBackward>& l) {
   const auto reads = ScanBackward::reads(d.kind);
   const auto against = [&](const TensorView& v) { return along(v, d, !d.reverse); };
   const bool gradient = !sums(d);
-  return run_lines(l.stream, {"scan_backward.cuda.tile", d, launch_of(d, gradient), products(d, gradient), gradient && d.exclusive, !d.reverse},
+  return run_lines(l.stream, {"scan_backward.cuda.tile", d, launch_of(d, gradient), products(d, gradient), gradient && d.exclusive, !d.reverse, gradient ? nullptr : fast_of(d), l.state},
                    {against(a.dy), reads.x ? against(a.x) : reads.indices ? against(a.indices) : TensorView{}, reads.y ? against(a.y) : TensorView{}}, against(a.dx), {}, l.carver());
 }
 
@@ -133,7 +161,7 @@ void carve_gradient(const LinearRecurrenceDescriptor& d, const void*, Carver& c)
 Status run_forward(const Launch<LinearRecurrence>& l) {
   const ScanDescriptor d = lanes_of(l.desc);
   const auto view = [&](const TensorView& v) { return along(v, d, d.reverse); };
-  return run_lines(l.stream, {"linear_recurrence.cuda.tile", d, linear_recurrence_cuda.forward[d.dtype], false, false, d.reverse},
+  return run_lines(l.stream, {"linear_recurrence.cuda.tile", d, linear_recurrence_cuda.forward[d.dtype], false, false, d.reverse, nullptr, nullptr},
                    {view(l.args.x), view(l.args.a), {}}, view(l.args.y), {}, l.carver());
 }
 Status run_gradient(const Launch<LinearRecurrenceBackward>& l) {
@@ -142,7 +170,7 @@ Status run_gradient(const Launch<LinearRecurrenceBackward>& l) {
   const ScanDescriptor d = lanes_of(l.desc);
   const auto against = [&](const TensorView& v) { return along(v, d, !d.reverse); };
   const bool weighted = !a.da.absent(), both = weighted && !a.dx.absent();
-  return run_lines(l.stream, {"linear_recurrence_backward.cuda.tile", d, (weighted ? linear_recurrence_cuda.weighted : linear_recurrence_cuda.gradient)[d.dtype], false, false, !d.reverse},
+  return run_lines(l.stream, {"linear_recurrence_backward.cuda.tile", d, (weighted ? linear_recurrence_cuda.weighted : linear_recurrence_cuda.gradient)[d.dtype], false, false, !d.reverse, nullptr, nullptr},
                    {against(a.dy), against(a.a), weighted ? against(a.y) : TensorView{}}, against(a.dx.absent() ? a.da : a.dx), both ? against(a.da) : TensorView{}, l.carver());
 }
 
@@ -150,12 +178,12 @@ Status run_gradient(const Launch<LinearRecurrenceBackward>& l) {
 
 template <> std::span<const Kernel<Scan>> cuda_kernels<Scan>() {
   static constexpr Kernel<Scan> list[] = {{.name = "scan.cuda.tile", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<Scan>(Scanned{}, run),
-                                           .guarantee = guarantee, .refuse = scan_refuse, .carve = carve}};
+                                           .guarantee = guarantee, .refuse = scan_refuse, .carve = carve, .prepare = prepare<ScanDescriptor>}};
   return list;
 }
 template <> std::span<const Kernel<ScanBackward>> cuda_kernels<ScanBackward>() {
   static constexpr Kernel<ScanBackward> list[] = {{.name = "scan_backward.cuda.tile", .device = DeviceKind::cuda, .min_arch = 80,
-                                                   .launch = launch_all<ScanBackward>(Floating{}, run_backward), .guarantee = guarantee_backward, .carve = carve_backward}};
+                                                   .launch = launch_all<ScanBackward>(Floating{}, run_backward), .guarantee = guarantee_backward, .carve = carve_backward, .prepare = prepare<ScanDescriptor>}};
   return list;
 }
 template <> std::span<const Kernel<LinearRecurrence>> cuda_kernels<LinearRecurrence>() {

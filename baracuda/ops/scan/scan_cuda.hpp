@@ -24,6 +24,8 @@ struct ScanCuda {
   bool whole, whole_places;  // every chunk of inputs and output, of indices, is read and written at once
   ScanPhase stage;
   int team;                  // threads of a line in rows; set at the launch
+  int stages;                // scan_flow.cuh: tiles that a block holds
+  bool clusters;             // scan_flow.cuh: a line is a cluster of blocks
 };
 inline constexpr int64_t kScanSegment = 16384, kScanWhole = 65536;  // of columns; those of more than kScanWhole elements go by segments
 inline constexpr int kScanGroup = 128;                              // tiles that look at each other's totals

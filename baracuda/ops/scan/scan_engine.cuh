@@ -31,6 +31,10 @@ namespace {
 using device_lines::moved;
 constexpr int kThreads = 256, kMostTeam = 256, kColumns = 32, kDown = 16, kColumnElements = 8;
 template <class E, int N> struct alignas(sizeof(E) * N) Chunk { E lane[N]; };
+// `bytes` of 16 bytes; the rest become 0.
+__device__ __forceinline__ void copy_part(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(uint32_t(__cvta_generic_to_shared(to))), "l"(from), "r"(bytes) : "memory");
+}
 
 // Element i of input q. Of a gradient of an exclusive scan some inputs are one element late; the first one is then `none`.
 template <class Op> __device__ __forceinline__ typename Op::E element_at(const Op& op, int q, int64_t at, int64_t i) {
@@ -294,11 +298,11 @@ template <class S> struct Posted {
     for (int w = 0; w < kWords; ++w) all = all && word[w].w;
     return all;
   }
-  __device__ void look(const ScanCudaState* from) {
+  __device__ void look(const void* from) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w)
       asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(word[w].x), "=r"(word[w].y), "=r"(word[w].z), "=r"(word[w].w) : "l"(reinterpret_cast<const uint4*>(from) + w) : "memory");
+                   : "=r"(word[w].x), "=r"(word[w].y), "=r"(word[w].z), "=r"(word[w].w) : "l"(static_cast<const uint4*>(from) + w) : "memory");
   }
   __device__ S state() const {
     uint32_t part[3 * kWords];
@@ -309,12 +313,12 @@ template <class S> struct Posted {
     return s;
   }
 };
-template <class S> __device__ __forceinline__ void post(ScanCudaState* to, const S& s) {
+template <class S> __device__ __forceinline__ void post(void* to, const S& s) {
   uint32_t part[3 * Posted<S>::kWords] = {};
   __builtin_memcpy(part, &s, sizeof(S));
 #pragma unroll
   for (int w = 0; w < Posted<S>::kWords; ++w)
-    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(reinterpret_cast<uint4*>(to) + w), "r"(part[3 * w]), "r"(part[3 * w + 1]), "r"(part[3 * w + 2]), "r"(1) : "memory");
+    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(static_cast<uint4*>(to) + w), "r"(part[3 * w]), "r"(part[3 * w + 1]), "r"(part[3 * w + 2]), "r"(1) : "memory");
 }
 template <class S> __device__ __forceinline__ S posted(const ScanCudaState* from) {
   Posted<S> p;

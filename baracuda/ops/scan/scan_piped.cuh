@@ -67,7 +67,7 @@ template <class Op, int C, bool kWhole> struct PipedIo {
         int bytes = 16;
         if (x_up()) bytes = m - i < V ? (m - i) * int(sizeof(E)) : 16;
         else if (i < 0 && tile == 0) bytes = (V + i) * int(sizeof(E));
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(uint32_t(__cvta_generic_to_shared(buffer + place(k)))), "l"(x.piece(first / V + k, x_up())), "r"(bytes) : "memory");
+        copy_part(buffer + place(k), x.piece(first / V + k, x_up()), bytes);
       }
     }
   }

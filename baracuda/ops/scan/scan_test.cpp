@@ -510,6 +510,37 @@ TEST(Scan, ContractAndBits) {
   Tensor y(d.dtype, d.shape), indices(DType::i64, d.shape);
   check_contract<Scan>(d, {x, y, indices});
 }
+// Tiles, segments of a tile, pieces that begin anywhere; lines and strips of columns that are not full.
+TEST(Scan, LongRowsAndWideColumns) {
+  for (DType t : kFloats)
+    for (int64_t n : {2049, 4096, 8192, 8193, 10240, 10248, 20481, 30000, 70003, 190000})
+      for (int64_t rows : {1, 3}) {
+        const ScanKind kind = n % 3 == 0 && n < 20000 ? ScanKind::cumprod : ScanKind::cumsum;
+        const bool reverse = n % 2 == int64_t(rows == 1), exclusive = n % 16 != 0 && rows == 3;
+        check({{kind, t, {rows, n}, 1, reverse, exclusive}});
+        if (rows == 3) check({{kind, t, {rows, n}, 1, !reverse, exclusive}, n < 10000 ? Layout::padded : Layout::dense, n > 5000 ? Layout::padded : Layout::dense});
+        if (rows == 3 && n < 20000) check({{kind, t, {rows, n}, 1, reverse, exclusive}, Layout::reversed, Layout::reversed});
+      }
+  for (DType t : kFloats)
+    for (const Shape& shape : {Shape{2, 700, 256}, Shape{1, 130, 8192}, Shape{40, 33, 392}, Shape{3, 300, 1000}})
+      for (bool reverse : {false, true}) check({{shape[1] == 130 ? ScanKind::cumprod : ScanKind::cumsum, t, shape, 1, reverse, shape[0] > 2}, Layout::dense, shape[0] == 3 ? Layout::padded : Layout::dense});
+}
+// A line has the same bits alone, where blocks of a cluster may have it, and among others.
+TEST(Scan, LongRowsAlone) {
+  for (DType t : {DType::f32, DType::bf16})
+    for (int64_t n : {20000, 262144}) {
+      const Tensor x = Tensor::normal(t, {9, n}, 5);
+      Tensor y(t, {9, n}), one(t, {1, n});
+      ASSERT_OK(run_plan<Scan>({.dtype = t, .shape = {9, n}}, {x, y, {}}));
+      const int64_t bytes = n * byte_size(t);
+      for (int64_t r = 0; r < 9; r += 4) {
+        TensorView row = x;
+        row.shape = {1, n}, row.data = static_cast<char*>(row.data) + r * bytes;
+        ASSERT_OK(run_plan<Scan>({.dtype = t, .shape = {1, n}}, {row, one, {}}));
+        EXPECT_EQ(std::memcmp(one.view().data, static_cast<const char*>(y.view().data) + r * bytes, size_t(bytes)), 0) << n << " row " << r;
+      }
+    }
+}
 TEST(Scan, Refusals) {
   auto refused = [](const ScanDescriptor& d, Code code, std::initializer_list<std::string_view> words) { expect_refused(ScanPlan::select(Stream::cpu(), d).status(), code, words); };
   refused({.shape = {2, 3}, .axis = 2}, Code::invalid_problem, {"scan", "axis 2", "[2, 3]", "[-2, 1]"});
