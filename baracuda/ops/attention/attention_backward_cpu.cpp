@@ -110,7 +110,7 @@ template <class T> struct Backward {
       if (p.slopes) x = alibi(x, V(double(rows[r].slope)), V(double(rows[r].position - b.key - j)) - lane_index());
       x = fma(x, V(kExpUnit<V>), -lse);
     }
-    w = exp_weight<O::terms>(smaller(V(128), x));
+    w = weight<T>(O::pairs ? x : smaller(V(128), x));
     ds = w * (load<N>(dp + r * kLd + j) - delta);
     if constexpr (kMasked || !kPlain) {
       auto hide = x == V(-kInf);  // by a bias
@@ -132,9 +132,10 @@ template <class T> struct Backward {
   void load_bias(const Keys& b, int64_t r, const Strip& strip) {
     if (p.bias) for (int64_t j = strip.from; j < strip.to; ++j) bias[j] = bias_at<T>(p, rows[r].bias, b.key + j);
   }
+  // What a score is less by, on the way to its weight.
   S lse_of(int64_t head, int64_t i) const {
     const S lse = *row_at<const S>(p.lse, sequence, head, sequence.q_start + i);
-    return lse == S(-kInf) ? S(kInf) : lse * S(kExpUnit<V>);  // a query that sees nothing: exp(-inf)
+    return lse == S(-kInf) ? S(kInf) : lse * S(kExpUnit<V>) - S(O::up);  // a query that sees nothing: exp(-inf)
   }
   S delta_of(int64_t head, int64_t i) const {
     return static_cast<const S*>(p.delta)[sequence.b * p.delta_batch + head * p.delta_head + sequence.q_start + i];

@@ -26,7 +26,21 @@ template <class T> struct Operand {
   static constexpr bool in_place = std::is_same_v<T, Packed>;
   static constexpr int group = pairs ? 2 : 1;
   static constexpr int terms = kIsHalf<T> ? 4 : 6;  // of the exponential
+  static constexpr double up = pairs ? 0.5 : 0;     // see weight()
 };
+// exp_weight(t) of u = t + Operand::up. For pairs t is split where u has its integer part, so that one instruction takes the fraction and the
+// exponent needs none: 2^(f - 1/2) for 0 <= f < 1, the polynomial of exp_weight<4> about its middle, 1 for t = 0.
+template <class T> BARACUDA_HD PackOf<T> weight(PackOf<T> u) {
+#if defined(__AVX512BF16__)
+  using V = PackOf<T>;
+  if constexpr (Operand<T>::pairs) {
+    const V f = V::of(decltype(V::v)(_mm512_reduce_ps(__m512(u.v), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)));
+    const V y = poly(f, 0x1.6a0a28p-1, 0x1.f5c81p-2, 0x1.5dbc14p-3, 0x1.2cb02cp-5, 0x1.3ac75ep-7);
+    return V::of(decltype(V::v)(_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(__m512(u.v), _mm512_set1_ps(-125.5), _CMP_NLT_UQ), __m512(y.v), __m512(u.v))));
+  }
+#endif
+  return exp_weight<Operand<T>::terms>(u);
+}
 
 // Scratch, handed out in order.
 struct Bump {

@@ -193,8 +193,8 @@ template <class T> struct Forward {
 #if defined(__AVX512BF16__)
   // Weights of keys k and, if there is one, k + 1: their sum.
   BARACUDA_HD V weigh_pair(int64_t c, int64_t k, bool both, V safe, V unit) {
-    const V a = exp_weight<O::terms>((load<N>(s + k * kW + c) - safe) * unit);
-    const V b = both ? exp_weight<O::terms>((load<N>(s + (k + 1) * kW + c) - safe) * unit) : V(0);
+    const V a = weight<T>(fma(load<N>(s + k * kW + c) - safe, unit, V(O::up)));
+    const V b = both ? weight<T>(fma(load<N>(s + (k + 1) * kW + c) - safe, unit, V(O::up))) : V(0);
     _mm512_storeu_si512(weights + k * kW + 2 * c, interleave(a, b));
     return a + b;
   }
