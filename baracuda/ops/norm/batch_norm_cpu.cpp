@@ -208,7 +208,7 @@ template <class T, template <class> class F, bool kX, bool kDy> void by_lanes(co
     each_line<T>(p.n, [&]<int P>(std::integral_constant<int, P>, int64_t at, int count) __attribute__((always_inline)) {
       const bool past = p.past && P == kPacksOfLine<T>;
       const auto make = [&]<int... K>(std::integer_sequence<int, K...>) __attribute__((always_inline)) {
-        return std::array<F<V>, P>{F<V>(p.of, [&](const void* v) __attribute__((always_inline)) { return get<N>(static_cast<const A*>(v) + at + K * N, count); })...};
+        return std::array<F<V>, P>{F<V>(p.of, [&](const void* v) __attribute__((always_inline)) { return get<N>(static_cast<const A*>(v) + at + K * N, count / P); })...};
       };
       const auto f = make(std::make_integer_sequence<int, P>{});
       for (int64_t r = first; r < end; ++r) {
@@ -218,7 +218,7 @@ template <class T, template <class> class F, bool kX, bool kDy> void by_lanes(co
         if (kDy) __builtin_prefetch(dy + (r + kRows) * p.dy_pitch + at, 0, 2);
 #pragma GCC unroll 8
         for (int k = 0; k < P; ++k)
-          out[k] = f[k](kX ? get<N>(x + r * p.x_pitch + at + k * N, count) : none, kDy ? get<N>(dy + r * p.dy_pitch + at + k * N, count) : none);
+          out[k] = f[k](kX ? get<N>(x + r * p.x_pitch + at + k * N, count / P) : none, kDy ? get<N>(dy + r * p.dy_pitch + at + k * N, count / P) : none);
         put_line<N>(y + r * p.y_pitch + at, out, count, past);
       }
     });

@@ -9,7 +9,7 @@
 // mean's rounding loses is summed again and
 // taken off, so a large mean costs no accuracy; a variance out of range is made again in f64 (f64: scaled), so that it neither
 // overflows nor vanishes. NaN or an infinity makes its row NaN.
-// Workspace: weight and bias in the accumulator type; the backward adds partial sums, at most 2^20 (or n) each.
+// Workspace: weight and bias in the accumulator type; the backward adds partial sums, at most 2^18 (or n) each.
 // Guarantee: deterministic, batch invariant (y, mean, rstd, dx of a row do not depend on other rows), the same bits for any
 // instruction set. dweight and dbias sum fixed blocks of rows in order, then the blocks in order in f64.
 #include "baracuda/ops/norm/standardized.hpp"

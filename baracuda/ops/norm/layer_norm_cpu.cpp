@@ -67,6 +67,8 @@ template <class A> struct GradientRow {
   GradientRow() = default;
   GradientRow(const Statistics& s, const GradientMeans& g) : shift(A(s.shift)), rest(A(g.rest)), scale(A(s.rstd)), mean_g(A(g.mean_g)), minus_dot(A(g.minus_dot)) {}
 };
+// Longer rows of which a few are written together: weights are read, and their gradients read and written, once for all of them.
+template <class T> int64_t rows_together(int64_t n) { return kShortRows<T> >= 4 && n * int64_t(sizeof(T)) <= 16384 ? 4 : 1; }
 template <class T> void backward(const LayerNormBackwardRows& p) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
@@ -76,7 +78,7 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
   A *dw = static_cast<A*>(p.dweight), *db = static_cast<A*>(p.dbias);
   const int64_t n = p.n;
   const bool past = p.past, brief = n <= kShortRow && !p.known;
-  const int64_t most = brief ? short_rows<T>(n) : 1, ahead = rows_ahead<T>(n, most, 2);
+  const int64_t most = brief ? short_rows<T>(n) : rows_together<T>(n), ahead = rows_ahead<T>(n, most, 2);
   Statistics found[kShortRows<T>];
   GradientSums sums[kShortRows<T>];
   GradientRow<A> made[kShortRows<T>];
@@ -84,20 +86,25 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
     const int rows = int(p.rows - r < most ? p.rows - r : most);
     const T *x = static_cast<const T*>(p.x) + r * p.x_pitch, *dy = static_cast<const T*>(p.dy) + r * p.dy_pitch;
     T* dx = static_cast<T*>(p.dx) + r * p.dx_pitch;
-    Chunks<T> x_chunks{x, nullptr, x_buffer}, dy_chunks{dy, nullptr, dy_buffer};
-    if (p.known) found[0] = p.known->found;
-    else if (p.rstd)
-      for (int64_t i = 0; i < rows; ++i)
-        found[i] = {static_cast<const A*>(p.mean)[(r + i) * p.mean_pitch], 0, static_cast<const A*>(p.rstd)[(r + i) * p.rstd_pitch]};
-    else if (brief) short_statistics(x, p.x_pitch, rows, n, p.eps, found);
-    else found[0] = statistics(n, p.eps, x_chunks);
-    if (p.known) sums[0] = {p.known->sums.a, p.known->sums.b, p.known->sums.c};
-    else if (brief) short_gradient_sums<true>(x, dy, p.x_pitch, p.dy_pitch, w, rows, n, found, 1, sums);
-    else sums[0] = gradient_sums<true>(x_chunks, dy_chunks, w, 0, n, found[0].shift, found[0].rstd);
+    if (p.known) found[0] = p.known->found, sums[0] = {p.known->sums.a, p.known->sums.b, p.known->sums.c};
+    else {
+      if (p.rstd)
+        for (int64_t i = 0; i < rows; ++i)
+          found[i] = {static_cast<const A*>(p.mean)[(r + i) * p.mean_pitch], 0, static_cast<const A*>(p.rstd)[(r + i) * p.rstd_pitch]};
+      else if (brief) short_statistics(x, p.x_pitch, rows, n, p.eps, found);
+      if (brief) short_gradient_sums<true>(x, dy, p.x_pitch, p.dy_pitch, w, rows, n, found, 1, sums);
+      else
+        for (int64_t i = 0; i < rows; ++i) {
+          Chunks<T> x_chunks{x + i * p.x_pitch, nullptr, x_buffer}, dy_chunks{dy + i * p.dy_pitch, nullptr, dy_buffer};
+          if (!p.rstd) found[i] = statistics(n, p.eps, x_chunks);
+          sums[i] = gradient_sums<true>(x_chunks, dy_chunks, w, 0, n, found[i].shift, found[i].rstd);
+        }
+    }
     for (int i = 0; i < rows; ++i) made[i] = {found[i], gradient_means(sums[i], p.known ? p.known->length : n, found[i].rstd)};
     const int64_t left = p.rows - r - rows + 1;
     const T *next_x = row_to_fetch(x, p.x_pitch, ahead, left), *next_dy = row_to_fetch(dy, p.dy_pitch, ahead, left);
-    each_line<T>(n, [&]<int P>(std::integral_constant<int, P>, int64_t at, int count) __attribute__((always_inline)) {
+    each_line<T>(n, [&]<int P>(std::integral_constant<int, P>, int64_t at, int elements) __attribute__((always_inline)) {
+      const int count = elements / P;
       V weight[P], sum_w[P], sum_b[P];
       for (int k = 0; k < P; ++k) {
         const int64_t i = at + k * N;
@@ -115,7 +122,7 @@ template <class T> void backward(const LayerNormBackwardRows& p) {
           out[k] = input_gradient(e, weight[k], xhat, mean_g, minus_dot, scale);
           sum_w[k] = fma(e, xhat, sum_w[k]), sum_b[k] = sum_b[k] + e;
         }
-        put_line<N>(dx + row * p.dx_pitch + at, out, count, past);
+        put_line<N>(dx + row * p.dx_pitch + at, out, elements, past);
       }
       for (int k = 0; k < P; ++k) {
         if (dw) put<N>(dw + at + k * N, sum_w[k], count);

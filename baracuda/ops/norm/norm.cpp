@@ -72,7 +72,7 @@ Status run_forward_in_pieces(const Launch<RmsNorm>& l) {
     pieces.known[row] = {rstd, 0, n};
   });
   each_piece(n, l.threads, [&](int64_t first, int64_t m, int worker) {
-    const void* weight = taken_vector(d.dtype, piece_of(a.weight, first, m), 1, pieces.weight.of(worker), m, 1, d.weight);
+    const void* weight = taken_vector(d.dtype, piece_of(a.weight, first, m), 1, pieces.weight.of(worker), m, 1, d.weight, lies_dealt(d.dtype));
     each_row(walk, [&](int64_t row, const int64_t (&o)[5]) {
       kernels.forward[d.dtype]({at(h, o[h_at] + first), nullptr, at(a.y, o[2] + first), nullptr, first ? nullptr : at(a.rstd, o[4]), weight, 0, 0, 0, 0, 0, 1, m,
                                 d.eps, cast_first, past, &pieces.known[row]});
@@ -103,7 +103,7 @@ Status run_backward_in_pieces(const Launch<RmsNormBackward>& l) {
             d.eps, d.cast == NormCast::before_weight, past, &pieces.known[row]};
   };
   const auto weight_of = [&](int64_t first, int64_t m, int worker) {
-    return taken_vector(d.dtype, piece_of(a.weight, first, m), 1, pieces.weight.of(worker), m, 1, d.weight);
+    return taken_vector(d.dtype, piece_of(a.weight, first, m), 1, pieces.weight.of(worker), m, 1, d.weight, lies_dealt(d.dtype));
   };
   each_piece(n, l.threads, [&](int64_t first, int64_t m, int worker) {
     const void* weight = weight_of(first, m, worker);
@@ -115,7 +115,7 @@ Status run_backward_in_pieces(const Launch<RmsNormBackward>& l) {
     const void* weight = weight_of(first, m, worker);
     void* dweight = pieces.dweight.zeroed(a.dweight, worker);
     each_row(walk, [&](int64_t row, const int64_t (&o)[5]) { kernels.backward[d.dtype](rows_of(row, o, first, m, weight, dweight, past)); });
-    pieces.dweight.fold_into(a.dweight, d.dtype, first, m, worker);
+    pieces.dweight.fold_into(a.dweight, d.dtype, first, m, worker, lies_dealt(d.dtype));
   });
   return {};
 }
@@ -135,7 +135,7 @@ Status run_forward(const Launch<RmsNorm>& l) {
   }
   if (in_pieces(d, false)) return run_forward_in_pieces(l);
   Carver c = l.carver();
-  const void* weight = taken_vector(d.dtype, a.weight, 1, carve_weight(d, c), n, l.threads, d.weight);
+  const void* weight = taken_vector(d.dtype, a.weight, 1, carve_weight(d, c), n, l.threads, d.weight, lies_dealt(d.dtype));
   const RowWalk<5> walk(outer_axes(d.shape), {&a.x, &a.residual, &a.y, &a.residual_out, &a.rstd});
   const auto kernel = BARACUDA_ISA_PICK_BF16(norm_kernels).forward[d.dtype];
   const bool past = a.y.data != a.x.data && (a.residual.absent() || !a.residual_out.absent()) && past_caches(a.y, a.residual.data);
@@ -170,7 +170,7 @@ Status run_backward(const Launch<RmsNormBackward>& l) {
   const int64_t n = d.shape.last(), block = block_rows(d.shape.rows(), n), blocks = block_count(d);
   const int64_t row_bytes = n * int64_t(byte_size(accumulator(d.dtype)));
   if (blocks) {
-    const void* weight = taken_vector(d.dtype, a.weight, 1, spread, n, l.threads, d.weight);
+    const void* weight = taken_vector(d.dtype, a.weight, 1, spread, n, l.threads, d.weight, lies_dealt(d.dtype));
     const bool past = a.dx.data != a.dy.data && a.dx.data != a.dresidual_out.data && past_caches(a.dx, a.x.data);
     const RowWalk<5> walk(outer_axes(d.shape), {&a.dy, &a.x, &a.dresidual_out, &a.rstd, &a.dx});
     parallel_for(walk.rows, block, l.threads, [&](int64_t begin, int64_t end, int) {
@@ -183,7 +183,7 @@ Status run_backward(const Launch<RmsNormBackward>& l) {
       });
     });
   }
-  if (wanted) fold_rows(accumulator(d.dtype), partial, blocks, n, a.dweight, l.threads);
+  if (wanted) fold_rows(accumulator(d.dtype), partial, blocks, n, a.dweight, l.threads, lies_dealt(d.dtype));
   return {};
 }
 

@@ -16,7 +16,7 @@
 // so length costs no accuracy; a sum of squares out of f32's range is made again in f64 (out of f64's: scaled), so it neither
 // overflows nor vanishes. rstd is infinite only with eps = 0 and an rms below 2^-128 (2^-1024 for f64). NaN in a row makes
 // that row NaN; beside an infinity, which becomes NaN, finite elements give 0, as the formula says; a zero row with eps = 0 is NaN.
-// Workspace: w' in the accumulator type; the backward adds partial sums of dweight, at most 2^20 of them (or n).
+// Workspace: w' in the accumulator type; the backward adds partial sums of dweight, at most 2^18 of them (or n).
 // Guarantee: deterministic, batch invariant (y, rstd, dx of a row do not depend on other rows), same bits for any
 // instruction set. dweight sums fixed blocks of rows in order, then the blocks in order in f64.
 #include <span>

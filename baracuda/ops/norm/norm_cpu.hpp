@@ -22,6 +22,8 @@ struct RmsNormKnown {
   double rstd, dot;
   int64_t n;
 };
+// Vectors beside rows that kernels take dealt (norm_lines.hpp), which they are in their instruction set's own way.
+constexpr bool lies_dealt(DType rows) { return rows == DType::bf16; }
 // A run of rows of n elements, one pitch per tensor; null pointers where an argument is absent. Weights and rstd are in
 // the accumulator type A (float, double for f64).
 struct RmsNormRows {
@@ -52,6 +54,7 @@ struct NormFold {
   int64_t count, n, begin, end;
   void* out;
   int64_t out_stride;
+  bool dealt;  // partial
 };
 // out[i] = weight[i * stride], or 1 more, for i < n.
 struct NormSpread {
@@ -59,6 +62,7 @@ struct NormSpread {
   int64_t stride, n;
   bool one_plus;
   void* out;
+  bool dealt;  // out
 };
 struct NormKernels {
   ByDType<void (*)(const RmsNormRows&)> forward;

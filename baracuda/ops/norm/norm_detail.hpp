@@ -49,32 +49,32 @@ inline void fill_nan(const TensorView& v) {
 }
 
 // A vector in the accumulator type of `dtype`, as the kernels take it: v, or 1 + v, or `none` where it is absent.
-inline void prepare_vector(DType dtype, const TensorView& v, double none, void* out, int64_t n, int threads, NormWeight mode = NormWeight::plain) {
+inline void prepare_vector(DType dtype, const TensorView& v, double none, void* out, int64_t n, int threads, NormWeight mode = NormWeight::plain, bool dealt = false) {
   const NormKernels& kernels = BARACUDA_ISA_PICK_BF16(norm_kernels);
   const int64_t size = int64_t(byte_size(accumulator(dtype)));
   if (!v.absent()) {
     const auto spread = (dtype == DType::f64 ? kernels.spread_f64 : kernels.spread_f32)[v.dtype];
     parallel_for(n, kPiece, threads, [&](int64_t begin, int64_t end, int) {
-      spread({at(v, begin * v.strides[0]), v.strides[0], end - begin, mode == NormWeight::one_plus, static_cast<char*>(out) + begin * size});
+      spread({at(v, begin * v.strides[0]), v.strides[0], end - begin, mode == NormWeight::one_plus, static_cast<char*>(out) + begin * size, dealt});
     });
   } else if (dtype == DType::f64) std::fill_n(static_cast<double*>(out), n, none);
   else std::fill_n(static_cast<float*>(out), n, float(none));
 }
 // The same, where it lies if that will do, else in `out`.
-inline const void* taken_vector(DType dtype, const TensorView& v, double none, void* out, int64_t n, int threads, NormWeight mode = NormWeight::plain) {
-  if (!v.absent() && mode == NormWeight::plain && v.dtype == accumulator(dtype) && (v.strides[0] == 1 || n == 1)) return v.data;
-  prepare_vector(dtype, v, none, out, n, threads, mode);
+inline const void* taken_vector(DType dtype, const TensorView& v, double none, void* out, int64_t n, int threads, NormWeight mode = NormWeight::plain, bool dealt = false) {
+  if (!dealt && !v.absent() && mode == NormWeight::plain && v.dtype == accumulator(dtype) && (v.strides[0] == 1 || n == 1)) return v.data;
+  prepare_vector(dtype, v, none, out, n, threads, mode, dealt);
   return out;
 }
 // out, a vector of n, is the sum of `count` rows of partial sums of type `partials`, in order, in f64.
-inline void fold_rows(DType partials, const void* partial, int64_t count, int64_t n, const TensorView& out, int threads) {
+inline void fold_rows(DType partials, const void* partial, int64_t count, int64_t n, const TensorView& out, int threads, bool dealt = false) {
   const NormKernels& kernels = BARACUDA_ISA_PICK_BF16(norm_kernels);
   const auto fold = (partials == DType::f64 ? kernels.fold_f64 : kernels.fold_f32)[out.dtype];
-  parallel_for(n, 256, threads, [&](int64_t begin, int64_t end, int) { fold({partial, count, n, begin, end, out.data, out.strides[0]}); });
+  parallel_for(n, 256, threads, [&](int64_t begin, int64_t end, int) { fold({partial, count, n, begin, end, out.data, out.strides[0], dealt}); });
 }
 
-// Blocks depend on the shape alone and keep the partial sums at about a million numbers.
-constexpr int64_t kPartials = int64_t(1) << 20, kLeastRows = 16;
+// Blocks depend on the shape alone and keep the partial sums at what the caches hold, about a quarter of a million numbers.
+constexpr int64_t kPartials = int64_t(1) << 18, kLeastRows = 16;
 inline int64_t block_rows(int64_t rows, int64_t n) {
   const int64_t blocks = std::max<int64_t>(1, kPartials / std::max<int64_t>(n, 1));
   return std::max(kLeastRows, (rows + blocks - 1) / blocks);
@@ -117,8 +117,8 @@ struct PieceBuffer {
   char* of(int worker) const { return begin + worker * bytes; }
   // Zeros, to which rows add; then the gradient of a weight.
   void* zeroed(const TensorView& wanted, int worker) const { return wanted.absent() ? nullptr : std::memset(of(worker), 0, size_t(bytes)); }
-  void fold_into(const TensorView& out, DType dtype, int64_t first, int64_t m, int worker) const {
-    if (!out.absent()) fold_rows(accumulator(dtype), of(worker), 1, m, piece_of(out, first, m), 1);
+  void fold_into(const TensorView& out, DType dtype, int64_t first, int64_t m, int worker, bool dealt = false) const {
+    if (!out.absent()) fold_rows(accumulator(dtype), of(worker), 1, m, piece_of(out, first, m), 1, dealt);
   }
 };
 

@@ -3,58 +3,14 @@
 // over a chunk of kSumChunk elements is summed while the first-level cache holds it, so that a row comes from memory once for its sums
 // and once for what is written. A chunk that does not lie dense is taken there in the accumulator type first.
 #include "baracuda/host/lane_sum.hpp"
-#include "baracuda/math/bf16_instruction.hpp"
 #include "baracuda/ops/norm/norm_cpu.hpp"
+#include "baracuda/ops/norm/norm_lines.hpp"
 #include "baracuda/ops/norm/norm_math.hpp"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
-// count & (N - 1): what count is anyway below N, in a form from which compilers see the bound.
-template <int N, class T> BARACUDA_HD Pack<Acc<T>, N> get(const T* p, int count) {
-  return count == N ? load<N>(p) : load_tail<N>(p, count & (N - 1));
-}
-template <int N, class T> BARACUDA_HD void put(T* p, Pack<Acc<T>, N> v, int count, bool past = false) {
-  if (count < N) store_tail<T, N>(p, v, count & (N - 1));
-  else if (past) store_past<T, N>(p, v);
-  else store<T, N>(p, v);
-}
-// f(first element, lanes used) over a row.
-template <int N, class F> BARACUDA_HD void each_pack(int64_t n, F f) {
-  int64_t i = 0;
-  for (; i + N <= n; i += N) f(i, N);
-  if (i < n) f(i, int(n - i));
-}
-// Packs that fill a line: what goes past the caches goes by whole lines, and halves are rounded two packs at a time.
-template <class T> inline constexpr int kPacksOfLine = kLanes<Acc<T>> > 1 && kLanes<Acc<T>> * int(sizeof(T)) < 64 ? 64 / (kLanes<Acc<T>> * int(sizeof(T))) : 1;
-// f(packs side by side, first element, lanes used of each) over a row.
-template <class T, class F> BARACUDA_HD void each_line(int64_t n, F f) {
-  constexpr int N = kLanes<Acc<T>>, P = kPacksOfLine<T>;
-  int64_t i = 0;
-  if constexpr (P > 1)
-    for (; i + P * N <= n; i += P * N) f(std::integral_constant<int, P>(), i, N);
-  for (; i + N <= n; i += N) f(std::integral_constant<int, 1>(), i, N);
-  if (i < n) f(std::integral_constant<int, 1>(), i, int(n - i));
-}
-template <int N, class T, int P> BARACUDA_HD void put_line(T* p, const Pack<Acc<T>, N> (&v)[P], int count, bool past) {
-  if constexpr (kIsHalf<T> && P % 2 == 0)
-#pragma GCC unroll 8
-    for (int k = 0; k < P; k += 2) store_twice_rounded<T, N>(p + k * N, v[k], v[k + 1], past);
-  else
-#pragma GCC unroll 8
-    for (int k = 0; k < P; ++k) put<N>(p + k * N, v[k], count, past);
-}
-// to[i] = f(i, lanes used) over a row, by lines.
-template <class T, class F> BARACUDA_HD void put_row(T* to, int64_t n, bool past, F f) {
-  constexpr int N = kLanes<Acc<T>>;
-  each_line<T>(n, [&]<int P>(std::integral_constant<int, P>, int64_t i, int count) __attribute__((always_inline)) {
-    Pack<Acc<T>, N> v[P];
-#pragma GCC unroll 8
-    for (int k = 0; k < P; ++k) v[k] = f(i + k * N, count);
-    put_line<N>(to + i, v, count, past);
-  });
-}
 // f(first element, elements) over the chunks of a row.
 template <class F> BARACUDA_HD void each_chunk(int64_t n, F f) {
   for (int64_t i = 0; i < n; i += kSumChunk) f(i, int(n - i < kSumChunk ? n - i : kSumChunk));

@@ -435,30 +435,38 @@ TEST(RmsNorm, ContractAndBits) {
     check_contract<RmsNormBackward>(d, b);
   }
 }
-TEST(RmsNorm, SameBitsOnEveryInstructionSet) {
+void same_bits_on_every_set(const RmsNormDescriptor& d, double size, bool with_residual, Layout weights = Layout::dense) {
   const Isa best = isa();
-  for (DType t : kDTypesHere)
-    for (NormCast cast : {NormCast::end, NormCast::before_weight}) for (double size : {1.0, 3e-39}) {  // of subnormal halves, too
-      const RmsNormDescriptor d{.dtype = t, .shape = {20, 213}, .cast = cast};
-      const Tensor x = Tensor::normal(t, d.shape, 1, 0, 4), weight = Tensor::normal(t, {213}, 2, 0, size), dy = Tensor::normal(t, d.shape, 3);
-      std::vector<uint8_t> first;
-      for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16}) {
-        limit_isa(set);
-        Tensor y(t, d.shape), rstd(accumulator(t), {20}), dx(t, d.shape), dweight(t, {213});
-        ASSERT_OK(run_plan<RmsNorm>(d, {x, weight, {}, y, {}, rstd}));
-        ASSERT_OK(run_plan<RmsNormBackward>(d, {dy, x, weight, {}, {}, dx, dweight}));
-        std::vector<uint8_t> bytes;
-        for (const Tensor* o : {&y, &rstd, &dx, &dweight}) {
-          const auto more = o->element_bytes();
-          bytes.insert(bytes.end(), more.begin(), more.end());
-        }
-        if (first.empty()) first = bytes;
-        EXPECT_TRUE(bytes == first) << name(set) << " " << name(t);
-      }
+  const DType t = d.dtype, w = d.weight_dtype.value_or(t);
+  const int64_t rows = d.shape[0], n = d.shape[1];
+  const Tensor x = Tensor::normal(t, d.shape, 1, 0, 4), residual = Tensor::normal(t, d.shape, 4), weight = Tensor::normal(w, {n}, 2, 0, size, weights), dy = Tensor::normal(t, d.shape, 3);
+  std::vector<uint8_t> first;
+  for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16}) {
+    limit_isa(set);
+    Tensor y(t, d.shape), h(t, d.shape), rstd(accumulator(t), {rows}), dx(t, d.shape), dweight(w, {n}, weights);
+    const auto given = [&](const Tensor& v) { return with_residual ? v.view() : TensorView(); };
+    ASSERT_OK(run_plan<RmsNorm>(d, {x, weight, given(residual), y, given(h), rstd}));
+    ASSERT_OK(run_plan<RmsNormBackward>(d, {dy, x, weight, {}, given(residual), dx, dweight}));
+    std::vector<uint8_t> bytes;
+    for (const Tensor* o : {&y, &h, &rstd, &dx, &dweight}) {
+      if (o == &h && !with_residual) continue;
+      const auto more = o->element_bytes();
+      bytes.insert(bytes.end(), more.begin(), more.end());
     }
+    if (first.empty()) first = bytes;
+    EXPECT_TRUE(bytes == first) << name(set) << " " << name(t) << " " << rows << " x " << n;
+  }
   limit_isa(best);
 }
-
+TEST(RmsNorm, SameBitsOnEveryInstructionSet) {
+  for (DType t : kDTypesHere) {
+    for (NormCast cast : {NormCast::end, NormCast::before_weight})
+      for (double size : {1.0, 3e-39}) same_bits_on_every_set({.dtype = t, .shape = {20, 213}, .cast = cast}, size, false);  // of subnormal halves, too
+    for (int64_t n : {1, 15, 16, 31, 32, 33, 63, 65, 512, 545, 2101, 33001})
+      same_bits_on_every_set({.dtype = t, .shape = {n < 1000 ? 7 : 3, n}, .weight = NormWeight::one_plus, .weight_dtype = n % 2 ? DType::f32 : t}, 1, n % 3 == 0,
+                             n % 4 == 1 ? Layout::reversed : Layout::dense);
+  }
+}
 TEST(RmsNorm, RefusesDescriptors) {
   const Stream cpu = Stream::cpu();
   auto refused = [&](const RmsNormDescriptor& d, Code code, std::initializer_list<std::string_view> words) {
