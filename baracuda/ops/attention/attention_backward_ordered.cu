@@ -1,9 +1,10 @@
 // Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims up to 64.
 //   keys kernel   two warpgroups own 64 keys each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with the weights in registers; ds by way of shared memory
 //                 to a third one, which makes the halves of dq = ds k (softcap: ds is made of p times the derivative, which waits in shared memory). Products queue
-//                 up: the next tile's scores are begun behind dk and, where blocks do not stay, before ds is stored, dp in the middle of the exponentials, dv
-//                 before ds is made. A fourth has tiles brought and dq added by the copy engine. kStays (bf16, plain scores, short sequences): thread blocks stay and take blocks of keys one after
-//                 the other, the next one's k, v and tiles under the writing of this one
+//                 up: the next tile's scores, dk, under which the first half of the weights are made, dp, under which the others are, dv, under which ds is made
+//                 (stored, where blocks do not stay, once the next scores and dk are begun). A fourth has tiles brought and dq added by the copy engine.
+//                 kStays (bf16, plain scores, short sequences): thread blocks stay and take blocks of keys one after the other, the next one's k, v and tiles under the
+//                 writing of this one
 #include "baracuda/ops/attention/attention_ordered.cuh"
 
 namespace baracuda {
@@ -113,10 +114,7 @@ template <class T, Formula kFormula, bool kStays> __global__ void __launch_bound
         for (int c = 0; c < 2; ++c) {
           const uint64_t left = operand(anew(ds0) + uint32_t(at) * kSlopeBytes + uint32_t(c) * C::kRows * 128), right = operand(k0);
           pin(dq);
-          begin_products();
-#pragma unroll
-          for (int k = 0; k < C::kRows / 16; ++k) wgmma<T, 1, 1>(dq, further(left, k * 2048), further(right, k * 2048), k != 0);
-          commit_products();
+          begin_part<T, C::kRows>(dq, left, right);
           wait_products<0>();
           pin(dq);
           if (c == 1 && lane == 0) barrier_arrive(ds_free + 8 * at);
@@ -163,26 +161,19 @@ template <class T, Formula kFormula, bool kStays> __global__ void __launch_bound
         bad = clean_keys<T, kWidth, C::kRows>(k0, bad_key);
         if constexpr (kIsF16<T>) find_largest_value<kWidth, C::kRows>(v0, place.n, largest);
       }
-      const auto begin_dots = [&](float (&sum)[kSums][4], uint32_t rows, uint32_t tile) {
-        const uint64_t a = operand(anew(rows + mine)), b = operand(tile);
-        begin_products();
-#pragma unroll
-        for (int k = 0; k < kWidth / 16; ++k) wgmma<T>(sum, further(a, k * 32), further(b, k * 32), k != 0);
-        commit_products();
-      };
       const auto begin_scores = [&](int u) {
         const int i = u % 2;
         barrier_wait(q_full + 8 * i, uint32_t(u / 2) % 2);
-        begin_dots(x[0], k0, q0 + uint32_t(i) * kTileBytes);
+        begin_dots<T, kWidth, C::kRows, kTile>(x[0], k0 + mine, q0 + uint32_t(i) * kTileBytes);
       };
       const auto begin_slopes = [&](int u) {
         const int i = u % 2;
         barrier_wait(dy_full + 8 * i, uint32_t(u / 2) % 2);
-        begin_dots(y[0], v0, dy0 + uint32_t(i) * kTileBytes);
+        begin_dots<T, kWidth, C::kRows, kTile>(y[0], v0 + mine, dy0 + uint32_t(i) * kTileBytes);
       };
       const auto begin_dk = [&](int u) { begin_weighted<T>(dk[0], slopes, q0 + anew(uint32_t(u % 2)) * kTileBytes); };
-      const auto end_dk = [&]<int kBehind>(int u) {  // with so many groups of products behind it
-        wait_products<kBehind>();
+      const auto end_dk = [&](int u) {
+        wait_products<0>();
         pin(dk[0]), pin(slopes);
         if (lane == 0) barrier_arrive(q_free + 8 * (u % 2));
       };
@@ -199,11 +190,11 @@ template <class T, Formula kFormula, bool kStays> __global__ void __launch_bound
       };
       int query = place.last * kTile, head = 0;
       // From the scores of a tile, which are under way, to its ds, with its dv.
-      const auto to_slopes = [&](int u) {
+      const auto to_slopes = [&]<bool kFirst>(int u) {
         const int i = u % 2;
         const uint32_t q = q0 + uint32_t(i) * kTileBytes, dy = dy0 + uint32_t(i) * kTileBytes, sums = sums0 + uint32_t(i) * 2 * kTile * 4;
         const bool masked = query < place.all_from || query + kTile > place.all_to, odd = masked && any_odd<kTile>(sums);
-        wait_products<0>();
+        wait_products<kFirst ? 0 : 1>();
         pin(x[0]);
         if (bad) {
 #pragma unroll
@@ -215,7 +206,10 @@ template <class T, Formula kFormula, bool kStays> __global__ void __launch_bound
         if constexpr (kFormula != Formula::plain) scores = scores_of<kTile, C::kRows>(p, place, place.head0 + head, query, row(0));
 #pragma unroll
         for (int j = 0; j < kSums; j += kWeighed) {
-          if (j == kSums / 2) begin_slopes(u);  // not before: there are no registers for it
+          if (j == kSums / 2) {
+            if constexpr (!kFirst) end_dk(u - 1);
+            begin_slopes(u);  // not before: there are no registers for it
+          }
           to_weights<T, kFormula>(x[0], weights, j, sums, work, scores, [&](int n, uint32_t a, uint32_t b) {
             if constexpr (kFormula == Formula::capped) store_shared_words(my_capped + uint32_t(n) * 2048, a, b);
           });
@@ -265,19 +259,18 @@ template <class T, Formula kFormula, bool kStays> __global__ void __launch_bound
         int u = done;
         const int last = done + place.all - 1;
         begin_scores(u);
-        to_slopes(u);
+        to_slopes.template operator()<true>(u);
 #pragma unroll 1
         for (; u < last; ++u) {
           pin(dk[0]), pin(dv[0]);
-          begin_dk(u);
           begin_scores(u + 1);
+          begin_dk(u);
           if constexpr (!kStays) store_slopes(u);
-          end_dk.template operator()<1>(u);
-          to_slopes(u + 1);
+          to_slopes.template operator()<false>(u + 1);
         }
         begin_dk(u);
         if constexpr (!kStays) store_slopes(u);
-        end_dk.template operator()<0>(u);
+        end_dk(u);
       }
       named_wait(1, C::kWorkers);  // v is read no more, nor are q and dy of a block that does not stay
       write_keys<Keys, T, kWidth>(work, place, false, dk, kIsF16<T> && place.all > 0 ? power_of_two(-slope_power(largest)) : 1, kStays ? v0 : q0, first);
@@ -300,7 +293,7 @@ template <class T> int backward(const SdpaCuda& p, void* stream) {
   if (p.softcap != 0) return launch_keys<T, Formula::capped>(p, stream);
   if (p.slopes) return launch_keys<T, Formula::alibi>(p, stream);
   if constexpr (!kIsF16<T>)
-    if (p.k_len <= 4096) return launch_keys<T, Formula::plain, true>(p, stream);  // of long sequences, blocks that stay were 4 % slower
+    if (p.k_len <= 4096) return launch_keys<T, Formula::plain, true>(p, stream);  // of long sequences, blocks that stay were 2 % slower
   return launch_keys<T, Formula::plain>(p, stream);
 }
 

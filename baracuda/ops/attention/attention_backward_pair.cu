@@ -1,7 +1,8 @@
 // Gradients on Hopper's tensor cores (wgmma) in one pass over blocks of keys (attention_ordered.cuh), head dims from 65 to 128. Two warpgroups own 64 keys
 // each: s^T = k q^T, dp^T = v dy^T, dv += p^T dy, dk += ds^T q with weights in registers, and, of ds of both in shared memory, halves of the columns of
 // dq = ds k. Products queue up, so that the tensor cores always have some: the next tile's scores before the two meet, dq and dk of this one, under which
-// the next one's p is made, its dp and dv, under which dq is handed over and its ds is made. A third warpgroup has tiles brought and dq added by the copy engine.
+// the first half of the next one's p is made, its dp, under which the other is, dv, under which dq is handed over and its ds is made. A third warpgroup has
+// tiles brought and dq added by the copy engine.
 // kGeneral: softcap or ALiBi; p times the softcap's derivative, which ds is made of, takes the registers of the weights of dk, so that dk ends before p is made.
 #include "baracuda/ops/attention/attention_ordered.cuh"
 
@@ -72,32 +73,35 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
       bad = clean_keys<T, C::kWide, C::kRows>(k0, bad_key);
       if constexpr (kIsF16<T>) find_largest_value<C::kWide, C::kRows>(v0, place.n, largest);
     }
-    const auto begin_dots = [&](float (&sum)[kSums][4], uint32_t rows, uint32_t tile) {
-      const uint64_t a = operand(anew(rows + mine)), b = operand(tile);
-      begin_products();
+    // lse of half of a tile's queries, delta of all: of plain scores read before they are needed, for a read waits long while products read shared memory, too.
+    [[maybe_unused]] float2 lse[kSums / 2], delta[kSums];
+    const auto read_lse = [&](int u, int from) {
+      const uint32_t sums = sums0 + uint32_t(u % kQueries) * 2 * kTile * 4;
 #pragma unroll
-      for (int k = 0; k < kWidth / 16; ++k) wgmma<T>(sum, further(a, k / 4 * C::kRows * 128 + k % 4 * 32), further(b, k / 4 * kTile * 128 + k % 4 * 32), k != 0);
-      commit_products();
+      for (int j = 0; j < kSums / 2; ++j) lse[j] = load_shared_pair(sums + 8 * (4 * (from + j) + t));
+    };
+    const auto read_delta = [&](int u) {
+      const uint32_t sums = sums0 + uint32_t(u % kQueries) * 2 * kTile * 4;
+#pragma unroll
+      for (int j = 0; j < kSums; ++j) delta[j] = load_shared_pair(sums + 4 * kTile + 8 * (4 * j + t));
     };
     const auto begin_scores = [&](int u) {
       const int i = u % kQueries;
       barrier_wait(q_full + 8 * i, uint32_t(u / kQueries) % 2);
-      begin_dots(x[0], k0, q0 + uint32_t(i) * kTileBytes);
+      if constexpr (!kGeneral) read_lse(u, 0);
+      begin_dots<T, kWidth, C::kRows, kTile>(x[0], k0 + mine, q0 + uint32_t(i) * kTileBytes);
     };
     const auto begin_slopes = [&](int u) {
       const int i = u % 2;
       barrier_wait(dy_full + 8 * i, uint32_t(u / 2) % 2);
-      begin_dots(y[0], v0, dy0 + uint32_t(i) * kTileBytes);
+      begin_dots<T, kWidth, C::kRows, kTile>(y[0], v0 + mine, dy0 + uint32_t(i) * kTileBytes);
     };
     const auto begin_dv = [&](int u) { begin_weighted<T>(dv[0], weights, dy0 + anew(uint32_t(u % 2)) * kTileBytes); };
     const auto begin_dk = [&](int u) { begin_weighted<T>(dk[0], slopes, q0 + anew(uint32_t(u % kQueries)) * kTileBytes); };
     // The warpgroup's columns of dq, in registers of dp; past kWidth they are 0.
     const auto begin_dq = [&](int u) {
       const uint64_t left = operand(anew(ds0) + uint32_t(u % 2) * kSlopeBytes), right = operand(k0 + uint32_t(group) * C::kRows * 128);
-      begin_products();
-#pragma unroll
-      for (int k = 0; k < C::kRows / 16; ++k) wgmma<T, 1, 1>(y[0], further(left, k * 2048), further(right, k * 2048), k != 0);
-      commit_products();
+      begin_part<T, C::kRows>(y[0], left, right);
     };
     const float inverse = kIsF16<T> ? power_of_two(-slope_power(largest)) : 1;
     // The part leaves its registers, then publish_dq hands it over.
@@ -116,9 +120,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
     int query = place.last * kTile, head = 0;
     const auto is_masked = [&] { return query < place.all_from || query + kTile > place.all_to; };
     [[maybe_unused]] uint32_t capped[kSums][2];
-    // A tile's weights of its scores.
-    const auto weigh = [&](int u, bool masked) {
-      const uint32_t sums = sums0 + uint32_t(u % kQueries) * 2 * kTile * 4;
+    const auto look_at_scores = [&] {
       pin(x[0]);
       if (bad) {
 #pragma unroll
@@ -126,9 +128,21 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
 #pragma unroll
           for (int e = 0; e < 4; ++e) x[0][j][e] = bad_key[row(e / 2)] ? float(kNaN) : x[0][j][e];
       }
+    };
+    const auto weigh_half = [&](int from) {
+#pragma unroll
+      for (int j = 0; j < kSums / 2; ++j) to_weights(x[0][from + j], lse[j], work.unit);
+    };
+    // A tile's weights of its scores: of plain ones the first half before dp is begun.
+    const auto begin_weights = [&](int u) {
+      if constexpr (kGeneral) return;
+      weigh_half(0);
+      read_lse(u, kSums / 2);
+    };
+    const auto end_weights = [&](int u, bool masked) {
       if constexpr (kGeneral)
-        to_weights<T>(x[0], weights, sums, work, scores_of<kTile, C::kRows>(p, place, place.head0 + head, query, row(0)), [&](int j, uint32_t a, uint32_t b) { capped[j][0] = a, capped[j][1] = b; });
-      else to_weights(x[0], sums, work.unit);
+        to_weights<T>(x[0], weights, sums0 + uint32_t(u % kQueries) * 2 * kTile * 4, work, scores_of<kTile, C::kRows>(p, place, place.head0 + head, query, row(0)), [&](int j, uint32_t a, uint32_t b) { capped[j][0] = a, capped[j][1] = b; });
+      else weigh_half(kSums / 2);
       if (masked) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -163,16 +177,15 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
     };
     // A tile's ds, of its weights and dp.
     const auto slope = [&](int u, bool masked) {
-      const uint32_t sums = sums0 + uint32_t(u % kQueries) * 2 * kTile * 4;
+      if constexpr (kGeneral) read_delta(u);
       pin(y[0]);
       const float factor = kIsF16<T> ? power_of_two(slope_power(largest) - kWeightPower<T>) : 1;
 #pragma unroll
       for (int j = 0; j < kSums; ++j) {
-        const float2 delta = load_shared_pair(sums + 4 * kTile + 8 * (4 * j + t));
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const uint32_t of = kGeneral ? capped[j][e / 2] : weights[j][e / 2];
-          y[0][j][e] = slope_of<T>((e % 2 ? high_value<T>(of) : low_value<T>(of)).v, y[0][j][e], e % 2 ? delta.y : delta.x, factor);
+          y[0][j][e] = slope_of<T>((e % 2 ? high_value<T>(of) : low_value<T>(of)).v, y[0][j][e], e % 2 ? delta[j].y : delta[j].x, factor);
         }
       }
       if (masked) {
@@ -191,15 +204,19 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
       pin(dv[0]), pin(weights);
       if (lane == 0) barrier_arrive(dy_free + 8 * (u % 2));
     };
+    const auto write_dv = [&] { write_keys<Keys, T, kWidth>(work, place, true, dv, kWeightUnit<T>, v0, first); };  // v is read no more
     if (place.all > 0) {
       int u = 0;
       bool masked = is_masked();
       begin_scores(u);
       wait_products<0>();
-      weigh(u, masked);
+      look_at_scores();
+      begin_weights(u);
+      end_weights(u, masked);
       begin_slopes(u);
       if (masked) clean(u);
       begin_dv(u);
+      if constexpr (!kGeneral) read_delta(u);
       wait_products<1>();
       slope(u, masked);
       wait_products<0>();
@@ -219,13 +236,16 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
           publish_dq();
           wait_products<1>();
           end_dk(u);
-          weigh(u + 1, masked);
+          look_at_scores();
+          end_weights(u + 1, masked);
         } else {
           wait_products<2>();
-          weigh(u + 1, masked);
+          look_at_scores();
+          begin_weights(u + 1);
           wait_products<1>();
           store_dq(u);
           begin_slopes(u + 1);
+          end_weights(u + 1, masked);
         }
         if (masked) clean(u + 1);
         begin_dv(u + 1);
@@ -233,6 +253,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
           publish_dq();
           wait_products<2>();
           end_dk(u);
+          read_delta(u + 1);
         }
         wait_products<1>();
         slope(u + 1, masked);
@@ -245,12 +266,11 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
       begin_dk(u);
       wait_products<1>();
       store_dq(u), publish_dq();
+      write_dv();  // under dk
       wait_products<0>();
       pin(dk[0]), pin(slopes);
-    }
-    named_wait(1, C::kWorkers);  // v is read no more, nor are q and dy
-    write_keys<Keys, T, kWidth>(work, place, false, dk, kIsF16<T> && place.all > 0 ? power_of_two(-slope_power(largest)) : 1, q0, first);
-    write_keys<Keys, T, kWidth>(work, place, true, dv, kWeightUnit<T>, v0, first);
+    } else write_dv();
+    write_keys<Keys, T, kWidth>(work, place, false, dk, kIsF16<T> && place.all > 0 ? power_of_two(-slope_power(largest)) : 1, v0, first);
   }
 #endif
 }

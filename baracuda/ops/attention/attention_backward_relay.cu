@@ -79,10 +79,7 @@ template <class T, int kWidth, bool kGeneral> __global__ void __launch_bounds__(
           const int part = u * kParts<kWidth> + c, n = part / kSlots, slot = part % kSlots;
           const uint64_t left = operand(anew(ds0)), right = operand(k0 + uint32_t(c) * C::kRows * 128);
           pin(dq);
-          begin_products();
-#pragma unroll
-          for (int k = 0; k < C::kRows / 16; ++k) wgmma<T, 1, 1>(dq, further(left, k * 2048), further(right, k * 2048), k != 0);
-          commit_products();
+          begin_part<T, C::kRows>(dq, left, right);
           wait_products<0>();
           pin(dq);
           if (c == kParts<kWidth> - 1 && lane == 0) barrier_arrive(ds_free);

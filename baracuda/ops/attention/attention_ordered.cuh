@@ -8,6 +8,7 @@
 //   dq kernel     dq = scale * scratch
 #include "baracuda/device/hopper.cuh"
 #include "baracuda/ops/attention/attention_gradient.cuh"
+#include "baracuda/ops/attention/attention_whole_rows.cuh"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace attention {
@@ -287,6 +288,21 @@ template <class T, int kSums> __device__ __forceinline__ void put_part(const flo
     store_shared(slot + uint32_t(j * 128 + int(threadIdx.x) % 128) * 16, word);
   }
 }
+// The products of the warpgroup's rows of a block's keys (or values) and a tile's rows begin.
+template <class T, int kColumns, int kRows, int kTile, int kSums> __device__ __forceinline__ void begin_dots(float (&sum)[kSums][4], uint32_t rows, uint32_t tile) {
+  const uint64_t a = operand(anew(rows)), b = operand(tile);
+  begin_products();
+#pragma unroll
+  for (int k = 0; k < kColumns / 16; ++k) wgmma<T>(sum, further(a, k / 4 * kRows * 128 + k % 4 * 32), further(b, k / 4 * kTile * 128 + k % 4 * 32), k != 0);
+  commit_products();
+}
+// The product of ds of 64 queries, a block's keys below one another, and 64 columns of its keys begins: a part of dq.
+template <class T, int kRows> __device__ __forceinline__ void begin_part(float (&dq)[8][4], uint64_t left, uint64_t right) {
+  begin_products();
+#pragma unroll
+  for (int k = 0; k < kRows / 16; ++k) wgmma<T, 1, 1>(dq, further(left, k * 2048), further(right, k * 2048), k != 0);
+  commit_products();
+}
 // The product of weights in registers and a tile's rows begins to join `sum`.
 template <class T, int kColumns, int kSums> __device__ __forceinline__ void begin_weighted(float (&sum)[kColumns][4], uint32_t (&w)[kSums][2], uint32_t tile) {
   const uint64_t b = operand(tile, kSums * 8 * 128);
@@ -342,15 +358,15 @@ __device__ __forceinline__ void store_fragments(uint32_t row, uint32_t a, uint32
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(row), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
 // p from the sums of a product, ds from p and the sums of the other one. f16: p is kept times 2^15, ds times `factor` times 2^15.
-template <int kSums> __device__ __forceinline__ void to_weights(float (&x)[kSums][4], uint32_t lse, float unit) {
+__device__ __forceinline__ void to_weights(float (&x)[4], float2 lse, float unit) {
   using V = Pack<float, 1>;
+#pragma unroll
+  for (int e = 0; e < 4; ++e) x[e] = exp_weight<4>(fma(V::of(x[e]), V::of(unit), V::of(-(e % 2 ? lse.y : lse.x)))).v;
+}
+template <int kSums> __device__ __forceinline__ void to_weights(float (&x)[kSums][4], uint32_t lse, float unit) {
   const int t = int(threadIdx.x) % 4;
 #pragma unroll
-  for (int j = 0; j < kSums; ++j) {
-    const float2 of_query = load_shared_pair(lse + 8 * (4 * j + t));
-#pragma unroll
-    for (int e = 0; e < 4; ++e) x[j][e] = exp_weight<4>(fma(V::of(x[j][e]), V::of(unit), V::of(-(e % 2 ? of_query.y : of_query.x)))).v;
-  }
+  for (int j = 0; j < kSums; ++j) to_weights(x[j], load_shared_pair(lse + 8 * (4 * j + t)), unit);
 }
 // The same for scores with softcap or ALiBi, in pairs; p times the softcap's derivative, which ds is made of, goes to second(j, its two pairs).
 enum class Distance { none, sided, each };  // what ALiBi takes off: nothing, slope * distance for every key that is seen, slope * |distance|
@@ -436,8 +452,16 @@ template <class Rows, class T, int kWidth> __device__ __forceinline__ void write
   if (p.shares == 1) {
     const float all = of_dv ? factor : factor * float(p.scale), factors[2] = {all, all};
     const SdpaTensor& to = of_dv ? p.dv : p.dk;
-    write_rows<Rows, T, kWidth, 1>(sum, factors, tile, first, place.n, 0, int(of_dv ? p.head_dim_v : p.head_dim), of_dv ? work.dv_chunks : work.dk_chunks,
-                                   [&](int r) { return row_at<T>(to, place.s, place.kv_head, place.s.k_start + place.key0 + r); });
+    const int width = int(of_dv ? p.head_dim_v : p.head_dim);
+    const bool chunks = of_dv ? work.dv_chunks : work.dk_chunks;
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    if constexpr (kWidth > 64 && kWidth <= 128)  // 64: registers would be spilled; more: no faster
+      if (chunks && width == kWidth && first + 16 <= place.n) {
+        write_whole_rows<Rows, T, kWidth>(sum, factors, tile, first, row_at<T>(to, place.s, place.kv_head, place.s.k_start + place.key0), to.row);
+        return;
+      }
+#endif
+    write_rows<Rows, T, kWidth, 1>(sum, factors, tile, first, place.n, 0, width, chunks, [&](int r) { return row_at<T>(to, place.s, place.kv_head, place.s.k_start + place.key0 + r); });
     return;
   }
   const int g = int(threadIdx.x) % 32 / 4, t = int(threadIdx.x) % 4;
@@ -520,7 +544,7 @@ template <class T, int kWidth, class C> int launch_ordered(const SdpaCuda& p, vo
   const auto map = [&](CUtensorMap& m, const SdpaTensor& t, int64_t heads, int64_t rows, int64_t width, int box) {
     return hopper::make_map(m, kIsF16<T>, t.p, {batch, heads, rows, width}, {t.batch, t.head, t.row, 1}, box);
   };
-  const int64_t cached = (p.right < 0 ? 32 : kWidth == 64 ? 48 : kWidth == 128 ? 64 : 128) << 20;  // under a causal mask more heads, so that fewer blocks of one wait for each other
+  const int64_t cached = (p.right < 0 ? 32 : kWidth == 64 ? 48 : kWidth == 128 && p.q_len <= 8192 ? 64 : 128) << 20;  // under a causal mask more heads, so that fewer blocks of one wait for each other
   const int64_t one = p.group / p.shares * p.q_len * (2 * (p.head_dim + p.head_dim_v) + 4 * kWidth);
   const int64_t parts = device::ceil_div(p.k_len, C::kRows), all_heads = p.batch * p.kv_heads * p.shares, blocks = all_heads * parts;
   const int64_t sections = device::ceil_div(all_heads, most(1, cached / one));  // of about as many heads each
