@@ -15,6 +15,7 @@ namespace row_team {
 
 using device_rows::kChunk, device_rows::whole_chunks;
 
+template <class T> inline constexpr int kWord = 4 / int(sizeof(T));  // elements of 4 bytes
 inline constexpr int kMostTeam = 512, kLeastBlock = 128, kSeveralBlock = 256, kMostCluster = 16;
 // For rows of n elements, `each` a thread: a part of a warp, of 64 bytes where there are as many (shorter pieces take L2 as much time), or whole
 // warps. More than kMostTeam: a cluster of blocks (sm_90) takes a row, if it can.
@@ -100,11 +101,11 @@ template <class S> __device__ __forceinline__ S of_block(const S* at, int) { ret
 #endif
 
 // kSeveral: a block may have several teams, and of more than 32 threads no other threads; kApart: which go on without one another, each with the
-// rows it has.
-template <bool kSeveral, bool kApart = false> struct TeamOf {
+// rows it has; kCluster: a cluster may have one.
+template <bool kSeveral, bool kApart = false, bool kCluster = true> struct TeamOf {
   int size, blocks, thread, slot, slots;  // threads; blocks of them; place in the team; number of the team in its block, and teams there
   __device__ explicit TeamOf(int size)
-      : size(size), blocks(size > kMostTeam ? size / int(blockDim.x) : 1), thread(size > 32 ? int(threadIdx.x) : int(threadIdx.x) & (size - 1)),
+      : size(size), blocks(kCluster && size > kMostTeam ? size / int(blockDim.x) : 1), thread(size > 32 ? int(threadIdx.x) : int(threadIdx.x) & (size - 1)),
         slot(size > 32 ? 0 : int(threadIdx.x) / size), slots(size > 32 ? 1 : int(blockDim.x) / size) {
     if (kSeveral && blocks == 1) slot = int(threadIdx.x) / size, slots = int(blockDim.x) / size, thread = int(threadIdx.x) - slot * size;
     else if (!(kSeveral && !kApart) && blocks > 1) thread += cluster_rank() * int(blockDim.x);
@@ -213,10 +214,13 @@ template <class T, int N = kChunk<T>> struct Packed {
   __device__ __forceinline__ static Packed load(const void* p) {
     Packed r;
 #pragma unroll
-    for (int k = 0; k < kWords; k += 4) {
+    for (int k = 0; k + 4 <= kWords; k += 4) {
       const uint4 q = static_cast<const uint4*>(p)[k / 4];
       r.word[k] = q.x, r.word[k + 1] = q.y, r.word[k + 2] = q.z, r.word[k + 3] = q.w;
     }
+    if constexpr (kWords < 4)
+#pragma unroll
+      for (int k = 0; k < kWords; ++k) r.word[k] = static_cast<const uint32_t*>(p)[k];
     return r;
   }
   __device__ __forceinline__ void store(void* p) const {
@@ -267,7 +271,7 @@ template <class T, class Team> __device__ __forceinline__ void store_shifted(T* 
 
 // --- rows
 // The chunks of a thread as they lie in memory.
-template <class T, int C> struct Held { Packed<T> chunk[C]; };
+template <class T, int C, int N = kChunk<T>> struct Held { Packed<T, N> chunk[C]; };
 // f(c, first element of chunk c) for a thread's chunks that have an element.
 template <class T, int C, class Team, class F> __device__ __forceinline__ void each_chunk(int n, const Team& t, F f) {
 #pragma unroll
@@ -275,6 +279,28 @@ template <class T, int C, class Team, class F> __device__ __forceinline__ void e
     const int i = (c * t.size + t.thread) * kChunk<T>;
     if (i < n) f(c, i);
   }
+}
+// Rows of device/row_tile.cuh: a thread's words are 32 apart, a warp's lie together. A warp that has all of its words has no branches, so that they are worked
+// on together.
+template <int C, int N, class Team> __device__ __forceinline__ int first_word(const Team& t) { return t.thread / 32 * (32 * C * N) + t.thread % 32 * N; }
+template <int C, int N, class Team, class F> __device__ __forceinline__ void each_word(int n, const Team& t, F f) {
+  const int first = first_word<C, N>(t);
+  if (first - t.thread % 32 * N + 32 * C * N <= n) {
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      __builtin_assume(n - (first + c * (32 * N)) >= N);
+      f(c, first + c * (32 * N));
+    }
+  } else {
+#pragma unroll
+    for (int c = 0; c < C; ++c)
+      if (first + c * (32 * N) < n) f(c, first + c * (32 * N));
+  }
+}
+// Either, by the elements that lie together.
+template <class T, int C, int N, class Team, class F> __device__ __forceinline__ void each_piece(int n, const Team& t, F f) {
+  if constexpr (N == kChunk<T>) each_chunk<T, C>(n, t, f);
+  else each_word<C, N>(n, t, f);
 }
 // f(j) for the elements of chunk i that the row has.
 template <bool kWhole, int N, class F> __device__ __forceinline__ void each_lane(int i, int n, F f) {
@@ -464,15 +490,15 @@ template <class T, int C, bool kWhole, class Team, class F> __device__ __forcein
 // N neighbours of a weight or bias, `none` where it is absent.
 template <class W, int N> __device__ __forceinline__ Packed<W, N> factors(const void* from, int i, int n, double none) {
   const W* const w = static_cast<const W*>(from) + i;
-  if (from && n - i >= N && uintptr_t(w) % 16 == 0) return Packed<W, N>::load(w);
+  constexpr uintptr_t kBytes = N * sizeof(W) < 16 ? N * sizeof(W) : 16;
+  if (from && n - i >= N && (N == 1 || uintptr_t(w) % kBytes == 0)) return Packed<W, N>::load(w);
   const W e = element<W>(Pack<Acc<W>, 1>(none));
   return Packed<W, N>::from([&](int j) { return from && j < n - i ? w[j] : e; });
 }
 
 // The sums into [parts, n], after the last row: the teams of a warp add theirs by 16, 8 ..., then those of a block in order, by way of `shared`, which has
 // room for a number of each sum. Every thread of the block calls.
-template <class T, int C, bool kWhole, class Team> __device__ __forceinline__ void store_parts(Pack<float, 1> (&sum)[C][kChunk<T>], void* parts, int n, const Team& t, void* shared) {
-  constexpr int N = kChunk<T>;
+template <class T, int C, int N, bool kWhole, class Team> __device__ __forceinline__ void store_parts(Pack<float, 1> (&sum)[C][N], void* parts, int n, const Team& t, void* shared) {
   for (int w = 16; w >= t.size; w /= 2)
 #pragma unroll
     for (int c = 0; c < C; ++c)
@@ -483,7 +509,7 @@ template <class T, int C, bool kWhole, class Team> __device__ __forceinline__ vo
   float* const part = static_cast<float*>(parts) + int64_t(blockIdx.x / unsigned(t.blocks)) * n;
   float* const to = teams == 1 ? part : static_cast<float*>(shared) + (t.size > 32 ? t.slot : int(threadIdx.x) / 32) * n;
   if (teams > 1) __syncthreads();  // `shared` was read
-  if (mine) each_chunk<T, C>(n, t, [&](int c, int i) { each_lane<kWhole, N>(i, n, [&](int j) { to[i + j] = sum[c][j].v; }); });
+  if (mine) each_piece<T, C, N>(n, t, [&](int c, int i) { each_lane<kWhole, N>(i, n, [&](int j) { to[i + j] = sum[c][j].v; }); });
   if (teams == 1) return;
   __syncthreads();
   for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) {

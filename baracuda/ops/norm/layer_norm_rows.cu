@@ -1,14 +1,14 @@
 // Rows of LayerNorm in registers (device/row_team.cuh). Forward: reads x, writes y; backward: reads dy and x, writes dx: the floor is memory
 // bandwidth. Sums are in f32, and so is what is made of them: every thread makes it. Backward: a team of threads goes through rows b,
 // b + teams, ... and keeps its parts of dweight and dbias in registers; a second kernel adds the parts in f64.
-#include "baracuda/device/row_team.cuh"
 #include "baracuda/ops/norm/layer_norm_cuda.hpp"
 #include "baracuda/ops/norm/norm_math.hpp"
+#include "baracuda/ops/norm/norm_rows.cuh"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
-using namespace row_team;
+using namespace norm_rows;
 using V = Pack<float, 1>;
 using RowStatistics = StatisticsOf<float>;
 
@@ -16,16 +16,18 @@ using RowStatistics = StatisticsOf<float>;
 constexpr int kForward = 4;
 template <bool kWhole> constexpr int kForwardThreads = kWhole ? kMostTeam : 576;  // of a multiprocessor, whose registers they share
 template <class T> constexpr int kBackward = 16 / kChunk<T>;
+constexpr RowTiles kTiles[] = {{18, 512, 1}, {17, 512, 1}};  // backward, of halves and of f32
+// N: elements that lie together, a chunk or, by tiles, a word.
+template <class T, int N> constexpr int kBackwardThreads = N < kChunk<T> ? kTiles[sizeof(T) / 4].threads : kMostTeam;
 
 // x(c, i): chunk c of `row`. Halves are summed once, around the row's first element, if that is not far off: what cancels then, their
 // rounding hides. Else around the mean. Where the variance left the range of f32 the row is read again, in f64. Every thread of the block calls;
 // shared: 64 doubles each.
-template <class T, int C, bool kWhole, class Team, class X>
+template <class T, int C, int N, bool kWhole, class Team, class X>
 __device__ __forceinline__ RowStatistics statistics(const Team& t, const T* row, int n, double eps, double* shared, double* also_shared, V first, X x) {
-  constexpr int N = kChunk<T>;
   const auto over = [&](auto& sums, double* buffer, auto add) {
-    each_chunk<T, C>(n, t, [&](int c, int i) {
-      const Packed<T> own = x(c, i);
+    each_piece<T, C, N>(n, t, [&](int c, int i) {
+      const Packed<T, N> own = x(c, i);
       each_lane<kWhole, N>(i, n, [&](int j) { add(own[j]); });
     });
     t.sums(sums, reinterpret_cast<float*>(buffer));
@@ -97,7 +99,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     const V point = value(next_point);
     ahead.take(held, n, t);
     if (first + step < rows) fetch(first + step);
-    const RowStatistics s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1 + other], point, [&](int c, int) { return held[0].chunk[c]; });
+    const RowStatistics s = statistics<T, C, N, kWhole>(t, x, n, p.eps, shared[0], shared[1 + other], point, [&](int c, int) { return held[0].chunk[c]; });
     if constexpr (!kWhole) t.forget_places(n);
     int64_t at[4];
     p.rows.offsets(live ? first + t.slot : first, at);
@@ -118,13 +120,14 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
 }
 
 // kApart: a block may have several teams of more than 32 threads.
-template <class T, class W, int C, bool kWhole, bool kApart> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ LayerNormBackwardCuda p) {
-  constexpr int N = kChunk<T>;
-  constexpr bool kKept = C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
+template <class T, class W, int C, int N, bool kWhole, bool kApart>
+__global__ void __launch_bounds__(kBackwardThreads<T, N>, 1) backward_kernel(const __grid_constant__ LayerNormBackwardCuda p) {
+  constexpr bool kTile = N < kChunk<T>;
+  constexpr bool kKept = !kTile && C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
   extern __shared__ uint4 slots[];
-  __shared__ uint4 edges[kEdges<T, C, kWhole>];
+  __shared__ uint4 edges[kEdges<T, C, kWhole || kTile>];
   __shared__ double shared[3][64];
-  TeamOf<kApart, kApart> t(p.team);
+  std::conditional_t<kTile, TileTeam, TeamOf<kApart, kApart>> t(p.team);
   int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
   V dw[C][N], db[C][N];
@@ -133,30 +136,45 @@ template <class T, class W, int C, bool kWhole, bool kApart> __global__ void __l
 #pragma unroll
     for (int j = 0; j < N; ++j) dw[c][j] = 0, db[c][j] = 0;
   Packed<W, N> weight[kKept ? C : 1];
-  if constexpr (kKept) each_chunk<T, C>(n, t, [&](int c, int i) { weight[c] = factors<W, N>(p.weight, i, n, 1); });
+  if constexpr (kKept) each_piece<T, C, N>(n, t, [&](int c, int i) { weight[c] = factors<W, N>(p.weight, i, n, 1); });
   const auto weight_at = [&](int c, int i) {
     if constexpr (kKept) return weight[c];
-    else return factors<W, N>(p.weight, i, n, 1);
+    else {
+      if (kTile && c % 4 == 0) asm volatile("" ::: "memory");  // some at a time: registers
+      return factors<W, N>(p.weight, i, n, 1);
+    }
   };
-  Ahead<T, 2, C, kWhole> ahead(slots, t);
+  auto ahead = [&] {
+    if constexpr (kTile) return Tile<T, 2, C>(slots, n, in_runs<0, 1, 4>(p.rows, p.n));
+    else return Ahead<T, 2, C, kWhole>(slots, t);
+  }();
   float next_mean = 0, next_rstd = 0;
   const auto fetch = [&](int64_t first) {
     int64_t at[5];
     p.rows.offsets(first + t.slot < rows ? first + t.slot : first, at);
-    ahead.fetch({static_cast<const T*>(p.dy) + at[0], static_cast<const T*>(p.x) + at[1]}, n, t);
+    if constexpr (kTile)
+      ahead.fetch(first, rows, n, t, [&](int64_t row, const T* (&of)[2]) {
+        int64_t at[5];
+        p.rows.offsets(row, at);
+        of[0] = static_cast<const T*>(p.dy) + at[0], of[1] = static_cast<const T*>(p.x) + at[1];
+      });
+    else ahead.fetch({static_cast<const T*>(p.dy) + at[0], static_cast<const T*>(p.x) + at[1]}, n, t);
     if (p.rstd) next_mean = static_cast<const float*>(p.mean)[at[2]], next_rstd = static_cast<const float*>(p.rstd)[at[3]];
   };
   int64_t first = t.first_row();
   bool other = false;  // buffer of this row's sums
   if (first < rows) fetch(first);
   for (; first < rows; first += step, other = !other) {
-    if constexpr (!kWhole) t.forget_places(n);
+    if constexpr (!kWhole || kTile) t.forget_places(n);
     const bool live = first + t.slot < rows;
     RowStatistics s{next_mean, 0, next_rstd};
-    Held<T, C> held[2];
-    ahead.arrive(t);
+    Held<T, C, N> held[2];
+    if constexpr (kTile) ahead.take(held, n, t);
+    else {
+      ahead.arrive(t);
 #pragma unroll
-    for (int k = 0; k < 2; ++k) each_chunk<T, C>(n, t, [&](int c, int i) { held[k].chunk[c] = ahead.taken(k, c, i, n, t); });
+      for (int k = 0; k < 2; ++k) each_chunk<T, C>(n, t, [&](int c, int i) { held[k].chunk[c] = ahead.taken(k, c, i, n, t); });
+    }
     if (first + step < rows) fetch(first + step);
     const auto dy_at = [&](int c, int j) { return held[0].chunk[c][j]; };
     const auto x_at = [&](int c, int j) { return held[1].chunk[c][j]; };
@@ -164,12 +182,12 @@ template <class T, class W, int C, bool kWhole, bool kApart> __global__ void __l
       int64_t at[5];
       p.rows.offsets(live ? first + t.slot : first, at);
       const T* const x = static_cast<const T*>(p.x) + at[1];
-      s = statistics<T, C, kWhole>(t, x, n, p.eps, shared[0], shared[1], value(*x), [&](int c, int) { return held[1].chunk[c]; });
+      s = statistics<T, C, N, kWhole>(t, x, n, p.eps, shared[0], shared[1], value(*x), [&](int c, int) { return held[1].chunk[c]; });
     }
     const V shift = V::of(s.shift), scale = V::of(s.rstd);
     float sums[3] = {0, 0, 0};
     V h[C][N];  // (x - shift) scale; of halves, whose instructions count, made once
-    each_chunk<T, C>(n, t, [&](int c, int i) {
+    each_piece<T, C, N>(n, t, [&](int c, int i) {
       const auto w = weight_at(c, i);
       if constexpr (!kWhole)
 #pragma unroll
@@ -186,18 +204,25 @@ template <class T, class W, int C, bool kWhole, bool kApart> __global__ void __l
     p.rows.offsets(live ? first + t.slot : first, at);
     T* const dx = static_cast<T*>(p.dx) + at[4];
     const V rest = V::of(g.rest), rest_hat = rest * scale, mean_g = V::of(g.mean_g), minus_dot = V::of(g.minus_dot);
-    put_row<T, C, kWhole>(dx, live ? n : 0, t, edges, [&](int c, int i) {
+    const auto made = [&](int c, int i) {
       const auto w = weight_at(c, i);
-      return Packed<T>::rounded([&](int j) {
+      return Packed<T, N>::rounded([&](int j) {
         const V e = dy_at(c, j), xhat = kIsHalf<T> ? h[c][j] - rest_hat : normalized(x_at(c, j), shift, rest, scale);
         dw[c][j] = fma(e, xhat, dw[c][j]), db[c][j] = db[c][j] + e;
         return input_gradient(e, w[j], xhat, mean_g, minus_dot, scale);
       });
-    });
+    };
+    if constexpr (kTile)
+      ahead.put(first, rows, n, t, [&](int64_t row) {
+        int64_t at[5];
+        p.rows.offsets(row, at);
+        return static_cast<T*>(p.dx) + at[4];
+      }, [&](int, int c, int i) { return made(c, i); });
+    else put_row<T, C, kWhole>(dx, live ? n : 0, t, edges, made);
   }
   t.leave();
-  if (p.dweight) store_parts<T, C, kWhole>(dw, p.dweight, n, t, slots);
-  if (p.dbias) store_parts<T, C, kWhole>(db, p.dbias, n, t, slots);
+  if (p.dweight) store_parts<T, C, N, kWhole>(dw, p.dweight, n, t, slots);
+  if (p.dbias) store_parts<T, C, N, kWhole>(db, p.dbias, n, t, slots);
 }
 
 template <class T, class W> int forward(const LayerNormCuda& given, void* stream) {
@@ -213,17 +238,22 @@ template <class T, class W> int forward(const LayerNormCuda& given, void* stream
                   whole ? kForwardThreads<true> : kForwardThreads<false>);
   });
 }
-TeamShape backward_shape(int64_t n, int64_t rows) { return TeamShape::of(n, 16, rows); }
 template <class T, class W> int backward(const LayerNormBackwardCuda& given, void* stream) {
   constexpr int C = kBackward<T>;
   LayerNormBackwardCuda p = given;
-  const TeamShape shape = backward_shape(p.n, p.rows.units);
+  const TeamShape shape = backward_shape(kTiles, p.n, p.rows.units, sizeof(T));
   p.team = shape.team;
+  constexpr RowTiles kTile = kTiles[sizeof(T) / 4];
+  if (by_tiles(kTile, p.n, sizeof(T))) {
+    constexpr int N = kWord<T>;
+    return launch(backward_kernel<T, W, kTile.each / N, N, N == 1, true>, shape, p.rows.units, tile_bytes<T>(3, p.n, shape), stream, p, kTile.threads);
+  }
+  constexpr int N = kChunk<T>;
   bool whole = true;
   const void* const data[] = {p.dy, p.x, nullptr, nullptr, p.dx};
   for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
   const bool apart = shape.team > 32 && shape.slots() > 1;
-  return launch(!whole ? backward_kernel<T, W, C, false, true> : apart ? backward_kernel<T, W, C, true, true> : backward_kernel<T, W, C, true, false>, shape, p.rows.units, staging(2, C, shape, whole), stream, p);
+  return launch(!whole ? backward_kernel<T, W, C, N, false, true> : apart ? backward_kernel<T, W, C, N, true, true> : backward_kernel<T, W, C, N, true, false>, shape, p.rows.units, staging(2, C, shape, whole), stream, p);
 }
 using Forward = int (*)(const LayerNormCuda&, void*);
 using Backward = int (*)(const LayerNormBackwardCuda&, void*);
@@ -238,8 +268,8 @@ constexpr LayerNormCudaKernels kRows = {
 
 extern const LayerNormCudaKernels layer_norm_rows_cuda = kRows;
 int layer_norm_cuda_blocks_of_row(int64_t n, bool backward, int size) {
-  return n == 0 || size == 8 ? 0 : (backward ? backward_shape(n, 1) : row_team::shape_for(n, kForward, size)).cluster;
+  return n == 0 || size == 8 ? 0 : (backward ? norm_rows::backward_shape(kTiles, n, 1, size) : row_team::shape_for(n, kForward, size)).cluster;
 }
-int64_t layer_norm_cuda_row_parts(int64_t rows, int64_t n, int) { return backward_shape(n, rows).parts(rows); }
+int64_t layer_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return norm_rows::row_parts(kTiles, rows, n, size); }
 
 }  // namespace baracuda

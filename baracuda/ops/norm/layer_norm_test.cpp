@@ -115,6 +115,33 @@ TEST(LayerNorm, FewRowsOfEveryWidth) {
       check_values({{.dtype = t, .shape = {601, n}}, true, true, n % 8 ? Layout::padded : Layout::dense, 0.3, 2, true});
     }
 }
+// Dense rows, each of which begins elsewhere in 16 bytes and ends there; some lengths leave a warp one element, some rows the last block without a row for
+// each of its teams.
+TEST(LayerNorm, RowsOfEveryAlignment) {
+  for (DType t : {DType::f32, DType::f16, DType::bf16})
+    for (int64_t n : {33, 70, 127, 257, 545, 577, 1023, 8193, 8269, 9217}) check_values({{.dtype = t, .shape = {n < 2000 ? 37 : 3, n}}, n % 2 == 1, n % 3 > 0});
+  check_values({{.dtype = DType::bf16, .shape = {300, 1023}, .weight_dtype = DType::f32}, true, true, Layout::padded});
+  check_values({{.dtype = DType::f32, .shape = {2, 19, 129}}, true, true, Layout::outer_reversed});
+}
+TEST(LayerNorm, SpecialRowsBesideOthers) {
+  for (DType t : {DType::f32, DType::bf16})
+    for (int64_t n : {40, 127, 1023}) {
+      const LayerNormDescriptor d{.dtype = t, .shape = {11, n}};
+      Tensor x = Tensor::normal(t, d.shape, 1), y(t, d.shape), dx(t, d.shape), with(t, d.shape), dx_with(t, d.shape);
+      const Tensor dy = Tensor::normal(t, d.shape, 2);
+      ASSERT_OK(run_plan<LayerNorm>(d, {x, {}, {}, y, {}, {}}));
+      ASSERT_OK(run_plan<LayerNormBackward>(d, {dy, x, {}, {}, {}, dx, {}, {}}));
+      x.set(3 * n + n / 2, NAN), x.set(6 * n - 1, INFINITY), x.set(8 * n, t == DType::f32 ? 1e30 : 3e38);
+      ASSERT_OK(run_plan<LayerNorm>(d, {x, {}, {}, with, {}, {}}));
+      ASSERT_OK(run_plan<LayerNormBackward>(d, {dy, x, {}, {}, {}, dx_with, {}, {}}));
+      for (int64_t i = 0; i < 11 * n; ++i) {
+        const int64_t row = i / n;
+        if (row == 3 || row == 5) EXPECT_TRUE(std::isnan(with.at(i)) && std::isnan(dx_with.at(i))) << i;
+        else if (row == 8) EXPECT_TRUE(std::isfinite(with.at(i))) << i;
+        else EXPECT_TRUE(with.at(i) == y.at(i) && dx_with.at(i) == dx.at(i)) << i;
+      }
+    }
+}
 // Few rows that threads share: values, and the bits of the same rows in a batch that they do not share.
 TEST(LayerNorm, RowsInPieces) {
   for (DType t : kDTypesHere) check_values({{.dtype = t, .shape = {1, 70001}}, true, true});
@@ -166,7 +193,7 @@ TEST(LayerNorm, LargeMeanCostsNothing) {  // the mean in two words: 1e4 and a sp
   check_values({.d = {.dtype = DType::f32, .shape = {7, 20000}}, .mean = 1e4, .std = 1});
 }
 TEST(LayerNorm, VarianceOutOfRange) {
-  struct { DType t; double size; int64_t n; } const cases[] = {{DType::f32, 1e30, 100}, {DType::f32, 1e-30, 100}, {DType::f64, 1e200, 100}, {DType::f64, 1e-200, 100}, {DType::f16, 1e4, 100},
+  struct { DType t; double size; int64_t n; } const cases[] = {{DType::f32, 1e30, 100}, {DType::f32, 1e-30, 100}, {DType::f64, 1e200, 100}, {DType::f64, 1e-200, 100}, {DType::f16, 1e4, 100}, {DType::f32, 1e30, 101},
                                                                 {DType::f32, 1e30, 20000}, {DType::f32, 1e-30, 20000}, {DType::bf16, 1e30, 40000}, {DType::f16, 1e4, 20480}};
   for (const auto& c : cases) {
     SCOPED_TRACE(text(name(c.t), " ", c.size, " ", c.n));

@@ -138,6 +138,34 @@ TEST(RmsNorm, FewRowsOfEveryWidth) {
       check_values({{.dtype = t, .shape = {601, n}}, n % 2 == 0, n % 8 ? Layout::padded : Layout::dense});
     }
 }
+// Dense rows, each of which begins elsewhere in 16 bytes and ends there; some lengths leave a warp one element, some rows the last block without a row for
+// each of its teams.
+TEST(RmsNorm, RowsOfEveryAlignment) {
+  for (DType t : {DType::f32, DType::f16, DType::bf16})
+    for (int64_t n : {33, 70, 127, 257, 545, 577, 1023, 8193, 8269, 9217})
+      for (bool residual : {false, true}) check_values({{.dtype = t, .shape = {n < 2000 ? 37 : 3, n}, .weight = n % 3 ? NormWeight::plain : NormWeight::one_plus}, residual});
+  check_values({{.dtype = DType::bf16, .shape = {300, 1023}, .weight_dtype = DType::f32, .cast = NormCast::before_weight}, true, Layout::padded});
+  check_values({{.dtype = DType::f32, .shape = {2, 19, 129}}, true, Layout::outer_reversed});
+}
+TEST(RmsNorm, SpecialRowsBesideOthers) {
+  for (DType t : {DType::f32, DType::bf16})
+    for (int64_t n : {40, 127, 1023}) {
+      const RmsNormDescriptor d{.dtype = t, .shape = {11, n}, .weight = NormWeight::none};
+      Tensor x = Tensor::normal(t, d.shape, 1), y(t, d.shape), dx(t, d.shape), with(t, d.shape), dx_with(t, d.shape);
+      const Tensor dy = Tensor::normal(t, d.shape, 2);
+      ASSERT_OK(run_plan<RmsNorm>(d, {x, {}, {}, y, {}, {}}));
+      ASSERT_OK(run_plan<RmsNormBackward>(d, {dy, x, {}, {}, {}, dx, {}}));
+      x.set(3 * n + n / 2, NAN), x.set(8 * n, t == DType::f32 ? 1e30 : 3e38);
+      ASSERT_OK(run_plan<RmsNorm>(d, {x, {}, {}, with, {}, {}}));
+      ASSERT_OK(run_plan<RmsNormBackward>(d, {dy, x, {}, {}, {}, dx_with, {}}));
+      for (int64_t i = 0; i < 11 * n; ++i) {
+        const int64_t row = i / n;
+        if (row == 3) EXPECT_TRUE(std::isnan(with.at(i)) && std::isnan(dx_with.at(i))) << i;
+        else if (row == 8) EXPECT_TRUE(std::isfinite(with.at(i))) << i;
+        else EXPECT_TRUE(with.at(i) == y.at(i) && dx_with.at(i) == dx.at(i)) << i;
+      }
+    }
+}
 // Few rows that threads share: values, and the bits of the same rows in a batch that they do not share.
 TEST(RmsNorm, RowsInPieces) {
   for (DType t : kDTypesHere) check_values({{.dtype = t, .shape = {1, 70001}}, true});

@@ -1,14 +1,14 @@
 // Rows of RmsNorm in registers (device/row_team.cuh). Forward: h = x + residual, y = h rstd w'; reads x (and residual), writes y (and h): the
 // floor is memory bandwidth. Sums are in f32. Backward: a team of threads goes through rows b, b + teams, ... and keeps its part of
 // dweight in registers; a second kernel adds the parts in f64.
-#include "baracuda/device/row_team.cuh"
 #include "baracuda/ops/norm/norm_cuda.hpp"
 #include "baracuda/ops/norm/norm_math.hpp"
+#include "baracuda/ops/norm/norm_rows.cuh"
 
 namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
-using namespace row_team;
+using namespace norm_rows;
 using V = Pack<float, 1>;
 
 // Chunks of a thread; forward, of rows in f32 that kMostTeam threads do not hold so, twice as many.
@@ -16,16 +16,19 @@ constexpr int kForward = 4;
 template <int C, bool kWhole> constexpr int kForwardThreads = kWhole ? kMostTeam : C > 4 ? 640 : 576;  // of a multiprocessor, whose registers they share
 template <int C> constexpr int kAhead = C > 4 ? 1 : 2;  // x, or x and residual: of rows that are not whole
 template <class T> constexpr int kBackward = 16 / kChunk<T>;
+constexpr RowTiles kTiles[] = {{10, 896, 1}, {17, 512, 1}};  // backward, of halves and of f32
+// N: elements that lie together, a chunk or, by tiles, a word.
+template <class T, int N> constexpr int kBackwardThreads = N < kChunk<T> ? kTiles[sizeof(T) / 4].threads : kMostTeam;
 
 template <class T> __device__ __forceinline__ V rounded_to(V v) { return Packed<T, 4 / int(sizeof(T))>::rounded([&](int) { return v; })[0]; }
 // 1 / rms of x(c, i), a chunk each. Where the sum of squares left the range of f32, again(f) gives f all elements that a thread reads then, and f64 sums
 // them. Every thread of the block calls.
-template <class T, int C, bool kWhole, class Team, class X, class Again>
+template <class T, int C, int N, bool kWhole, class Team, class X, class Again>
 __device__ __forceinline__ V inverse_rms(const Team& t, int n, double eps, double* shared, double* also_shared, X x, Again again) {
   float sum[1] = {0};
-  each_chunk<T, C>(n, t, [&](int c, int i) {
-    const Packed<T> own = x(c, i);
-    each_lane<kWhole, kChunk<T>>(i, n, [&](int j) { sum[0] = fma(own[j], own[j], V::of(sum[0])).v; });
+  each_piece<T, C, N>(n, t, [&](int c, int i) {
+    const Packed<T, N> own = x(c, i);
+    each_lane<kWhole, N>(i, n, [&](int j) { sum[0] = fma(own[j], own[j], V::of(sum[0])).v; });
   });
   t.sums(sum, reinterpret_cast<float*>(shared));
   const bool plain = sum[0] < 0x1p120f && (sum[0] > 0x1p-90f * float(n) || eps > 0x1p-50);
@@ -87,7 +90,7 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
       });
     }
     if (first + step < rows) fetch(first + step);
-    const V scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[other], shared[2], [&](int c, int) { return h.chunk[c]; }, [&](auto f) {
+    const V scale = inverse_rms<T, C, N, kWhole>(t, n, p.eps, shared[other], shared[2], [&](int c, int) { return h.chunk[c]; }, [&](auto f) {
       for (int i = t.thread; i < n; i += t.size) f(residual ? rounded_to<T>(value(x[i]) + value(residual[i])) : value(x[i]));
     });
     if constexpr (!kWhole) t.forget_places(n);
@@ -113,14 +116,15 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
 }
 
 // kApart: a block may have several teams of more than 32 threads.
-template <class T, class W, int C, bool kWhole, bool kApart> __global__ void __launch_bounds__(kMostTeam, 1) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
-  constexpr int N = kChunk<T>;
-  constexpr bool kKept = C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
+template <class T, class W, int C, int N, bool kWhole, bool kApart>
+__global__ void __launch_bounds__(kBackwardThreads<T, N>, 1) backward_kernel(const __grid_constant__ RmsNormBackwardCuda p) {
+  constexpr bool kTile = N < kChunk<T>;
+  constexpr bool kKept = !kTile && C * N * int(sizeof(W)) <= 32;  // the weight stays in registers
   extern __shared__ uint4 slots[];
-  __shared__ uint4 edges[kEdges<T, C, kWhole>];
+  __shared__ uint4 edges[kEdges<T, C, kWhole || kTile>];
   __shared__ double shared[3][64];
-  const TeamOf<kApart, kApart> t(p.team);
-  const int n = int(p.n);
+  std::conditional_t<kTile, TileTeam, TeamOf<kApart, kApart>> t(p.team);
+  int n = int(p.n);
   const int64_t rows = p.rows.units, step = t.row_step();
   V dw[C][N];
 #pragma unroll
@@ -128,35 +132,51 @@ template <class T, class W, int C, bool kWhole, bool kApart> __global__ void __l
 #pragma unroll
     for (int j = 0; j < N; ++j) dw[c][j] = 0;
   Weights<W, N> weight[kKept ? C : 1];
-  if constexpr (kKept) each_chunk<T, C>(n, t, [&](int c, int i) { weight[c] = Weights<W, N>(p, i, n); });
+  if constexpr (kKept) each_piece<T, C, N>(n, t, [&](int c, int i) { weight[c] = Weights<W, N>(p, i, n); });
   const auto weight_at = [&](int c, int i) {
     if constexpr (kKept) return weight[c];
-    else return Weights<W, N>(p, i, n);
+    else {
+      if (kTile && c % 4 == 0) asm volatile("" ::: "memory");  // some at a time: registers
+      return Weights<W, N>(p, i, n);
+    }
   };
-  Ahead<T, 2, C, kWhole> ahead(slots, t);
+  auto ahead = [&] {
+    if constexpr (kTile) return Tile<T, 2, C>(slots, n, in_runs<0, 1, 4>(p.rows, p.n));
+    else return Ahead<T, 2, C, kWhole>(slots, t);
+  }();
   float next_rstd = 0;
   const auto fetch = [&](int64_t first) {
     int64_t at[5];
     p.rows.offsets(first + t.slot < rows ? first + t.slot : first, at);
-    ahead.fetch({static_cast<const T*>(p.dy) + at[0], static_cast<const T*>(p.x) + at[1]}, n, t);
+    if constexpr (kTile)
+      ahead.fetch(first, rows, n, t, [&](int64_t row, const T* (&of)[2]) {
+        int64_t at[5];
+        p.rows.offsets(row, at);
+        of[0] = static_cast<const T*>(p.dy) + at[0], of[1] = static_cast<const T*>(p.x) + at[1];
+      });
+    else ahead.fetch({static_cast<const T*>(p.dy) + at[0], static_cast<const T*>(p.x) + at[1]}, n, t);
     if (p.rstd) next_rstd = static_cast<const float*>(p.rstd)[at[3]];
   };
   int64_t first = t.first_row();
   bool other = false;  // buffer of this row's sum
   if (first < rows) fetch(first);
   for (; first < rows; first += step, other = !other) {
+    if constexpr (kTile) t.forget_places(n);
     const bool live = first + t.slot < rows;
-    constexpr bool kSought = kWhole && kKept;  // where registers are few, x is worked out when it is wanted
+    constexpr bool kSought = (kWhole && kKept) || kTile;  // where registers are few, x is worked out when it is wanted
     const T* x = nullptr;
     if constexpr (!kSought) x = ahead.rows[1];
     V scale = V::of(next_rstd);
-    Held<T, C> held[2];
-    ahead.arrive(t);
+    Held<T, C, N> held[2];
+    if constexpr (kTile) ahead.take(held, n, t);
+    else {
+      ahead.arrive(t);
 #pragma unroll
-    for (int k = 0; k < 2; ++k) each_chunk<T, C>(n, t, [&](int c, int i) { held[k].chunk[c] = ahead.taken(k, c, i, n, t); });
+      for (int k = 0; k < 2; ++k) each_chunk<T, C>(n, t, [&](int c, int i) { held[k].chunk[c] = ahead.taken(k, c, i, n, t); });
+    }
     if (first + step < rows) fetch(first + step);
     const auto x_at = [&](int c, int j) { return held[1].chunk[c][j]; };
-    if (!p.rstd) scale = inverse_rms<T, C, kWhole>(t, n, p.eps, shared[0], shared[1], [&](int c, int) { return held[1].chunk[c]; }, [&](auto f) {
+    if (!p.rstd) scale = inverse_rms<T, C, N, kWhole>(t, n, p.eps, shared[0], shared[1], [&](int c, int) { return held[1].chunk[c]; }, [&](auto f) {
       if constexpr (kSought) {
         int64_t at[5];
         p.rows.offsets(live ? first + t.slot : first, at);
@@ -165,7 +185,7 @@ template <class T, class W, int C, bool kWhole, bool kApart> __global__ void __l
       over_row(x, n, t, f);
     });
     float dot[1] = {0};
-    each_chunk<T, C>(n, t, [&](int c, int i) {
+    each_piece<T, C, N>(n, t, [&](int c, int i) {
       const auto w = weight_at(c, i);
       each_lane<kWhole, N>(i, n, [&](int j) { dot[0] = fma(held[0].chunk[c][j] * w.at(p, j), x_at(c, j) * scale, V::of(dot[0])).v; });
     });
@@ -175,20 +195,31 @@ template <class T, class W, int C, bool kWhole, bool kApart> __global__ void __l
     p.rows.offsets(live ? first + t.slot : first, at);
     T* const dx = static_cast<T*>(p.dx) + at[4];
     const T* const dh = p.dresidual_out ? static_cast<const T*>(p.dresidual_out) + at[2] : nullptr;
-    put_row<T, C, kWhole>(dx, live ? n : 0, t, edges, [&](int c, int i) {
-      Packed<T> more{};
-      if (dh) more = kWhole ? Packed<T>::load(dh + i) : load_shifted(dh, i, n, misplaced(dh));
+    const auto made = [&](int c, int i) {
+      Packed<T, N> more{};
+      if constexpr (kTile) {
+        if (dh) more = Packed<T, N>::from([&](int j) { return j < n - i ? dh[i + j] : T{}; });
+      } else {
+        if (dh) more = kWhole ? Packed<T>::load(dh + i) : load_shifted(dh, i, n, misplaced(dh));
+      }
       const auto w = weight_at(c, i);
-      return Packed<T>::rounded([&](int j) {
+      return Packed<T, N>::rounded([&](int j) {
         const V e = held[0].chunk[c][j], xhat = x_at(c, j) * scale;
         const V d = fma(xhat, minus_mean, e * w.at(p, j)) * scale;
         dw[c][j] = fma(e, p.cast_first ? rounded_to<T>(xhat) : xhat, dw[c][j]);
         return dh ? d + more[j] : d;
       });
-    });
+    };
+    if constexpr (kTile)
+      ahead.put(first, rows, n, t, [&](int64_t row) {
+        int64_t at[5];
+        p.rows.offsets(row, at);
+        return static_cast<T*>(p.dx) + at[4];
+      }, [&](int, int c, int i) { return made(c, i); });
+    else put_row<T, C, kWhole>(dx, live ? n : 0, t, edges, made);
   }
   t.leave();
-  if (p.partial) store_parts<T, C, kWhole>(dw, p.partial, n, t, slots);
+  if (p.partial) store_parts<T, C, N, kWhole>(dw, p.partial, n, t, slots);
 }
 
 template <class T, class W> int forward(const RmsNormCuda& given, void* stream) {
@@ -205,17 +236,22 @@ template <class T, class W> int forward(const RmsNormCuda& given, void* stream) 
                   whole ? kForwardThreads<C, true> : kForwardThreads<C, false>);
   });
 }
-TeamShape backward_shape(int64_t n, int64_t rows) { return TeamShape::of(n, 16, rows); }
 template <class T, class W> int backward(const RmsNormBackwardCuda& given, void* stream) {
   constexpr int C = kBackward<T>;
   RmsNormBackwardCuda p = given;
-  const TeamShape shape = backward_shape(p.n, p.rows.units);
+  const TeamShape shape = backward_shape(kTiles, p.n, p.rows.units, sizeof(T));
   p.team = shape.team;
+  constexpr RowTiles kTile = kTiles[sizeof(T) / 4];
+  if (by_tiles(kTile, p.n, sizeof(T))) {
+    constexpr int N = kWord<T>;
+    return launch(backward_kernel<T, W, kTile.each / N, N, N == 1, true>, shape, p.rows.units, tile_bytes<T>(3, p.n, shape), stream, p, kTile.threads);
+  }
+  constexpr int N = kChunk<T>;
   bool whole = true;
   const void* const data[] = {p.dy, p.x, p.dresidual_out, nullptr, p.dx};
   for (int k = 0; k < 5; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
   const bool apart = shape.team > 32 && shape.slots() > 1;
-  const auto kernel = !whole ? backward_kernel<T, W, C, false, true> : apart ? backward_kernel<T, W, C, true, true> : backward_kernel<T, W, C, true, false>;
+  const auto kernel = !whole ? backward_kernel<T, W, C, N, false, true> : apart ? backward_kernel<T, W, C, N, true, true> : backward_kernel<T, W, C, N, true, false>;
   return launch(kernel, shape, p.rows.units, staging(2, C, shape, whole), stream, p);
 }
 using Forward = int (*)(const RmsNormCuda&, void*);
@@ -231,8 +267,8 @@ constexpr RmsNormRowsCuda kRows = {
 
 extern const RmsNormRowsCuda rms_norm_rows_cuda = kRows;
 int rms_norm_cuda_blocks_of_row(int64_t n, bool backward, int size) {
-  return n == 0 || size == 8 ? 0 : (backward ? backward_shape(n, 1) : row_team::shape_for(n, kForward, size)).cluster;
+  return n == 0 || size == 8 ? 0 : (backward ? norm_rows::backward_shape(kTiles, n, 1, size) : row_team::shape_for(n, kForward, size)).cluster;
 }
-int64_t rms_norm_cuda_row_parts(int64_t rows, int64_t n, int) { return backward_shape(n, rows).parts(rows); }
+int64_t rms_norm_cuda_row_parts(int64_t rows, int64_t n, int size) { return norm_rows::row_parts(kTiles, rows, n, size); }
 
 }  // namespace baracuda

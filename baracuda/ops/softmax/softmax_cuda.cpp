@@ -92,6 +92,7 @@ Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor&
       const bool fits = held(d, p.columns, backward) || (cluster && p.columns);
       const int64_t columns = p.columns ? p.lines.extent[p.lines.rank - 1] : 0;
       if (fits && p.columns) return (backward ? softmax_columns_cuda.backward : softmax_columns_cuda.forward)[d.dtype](p, stream.handle);
+      if (fits && backward && softmax_cuda_row(p, tuned) && softmax_cuda_by_tiles(p, tuned)) return softmax_tiles_cuda.backward[d.dtype](p, stream.handle);
       if (fits && softmax_cuda_row(p, tuned) && softmax_cuda_by_words(p.n, tuned, backward)) return (backward ? softmax_words_cuda.backward : softmax_words_cuda.forward)[d.dtype](p, stream.handle);
       const uint64_t bytes = fits ? 0 : softmax_long_bytes(p.lines.units, p.n, columns, tuned, backward);
       if (bytes && bytes <= s.chunk_bytes) {

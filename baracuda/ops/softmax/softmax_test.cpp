@@ -99,7 +99,7 @@ TEST(Softmax, LengthsOfTheAxis) {
       check_values({kind, t, {n, n < 100 ? 70 : 9}, 0}, n % 2 ? Layout::padded : Layout::dense);
     }
   // Dense rows, each of which begins elsewhere in 16 bytes, and ends there; some lengths leave a warp one element.
-  for (int64_t n : {33, 127, 129, 257, 513, 518, 1023, 1025, 1026, 8193, 12289})
+  for (int64_t n : {33, 67, 70, 127, 129, 257, 513, 518, 545, 1023, 1025, 1026, 8193, 8705, 12289})
     for (DType t : {DType::f16, DType::bf16, DType::f32}) check_values({kKinds[n % 4], t, {n < 2000 ? 37 : 5, n}, 1});
   check_values({SoftmaxKind::softmax, DType::f32, {200000}, 0});
   check_values({SoftmaxKind::log_softmax, DType::bf16, {2, 140000}, 1});
@@ -110,6 +110,29 @@ TEST(Softmax, LengthsOfTheAxis) {
       check_values({kKinds[n % 4], t, {11, n}, 1});
       check_values({kKinds[n % 3], t, {2, 3, n}, 2}, Layout::padded);
     }
+}
+// Short rows that follow on one another, as many as blocks do not divide, and such that do not; a special one beside others; the gradient over its input.
+TEST(Softmax, ShortRows) {
+  for (DType t : {DType::f16, DType::bf16, DType::f32}) {
+    for (int64_t n : {65, 70, 127}) check_values({kKinds[n % 4], t, {283, n}, 1});
+    check_values({SoftmaxKind::softmax, t, {3, 19, 65}, 2}, Layout::padded);
+    check_values({SoftmaxKind::softmin, t, {3, 19, 65}, 2}, Layout::outer_reversed);
+    for (bool log : {false, true}) {
+      const SoftmaxDescriptor d{log ? SoftmaxKind::log_softmax : SoftmaxKind::softmax, t, {45, 99}, 1};
+      Tensor dy = Tensor::normal(t, d.shape, 1), y(t, d.shape), dx(t, d.shape), with(t, d.shape);
+      ASSERT_OK(run_plan<Softmax>(d, {Tensor::normal(t, d.shape, 2), y}));
+      ASSERT_OK(run_plan<SoftmaxBackward>(d, {dy, y, dx}));
+      Tensor special = dy;
+      special.set(17 * 99 + 98, NAN);
+      ASSERT_OK(run_plan<SoftmaxBackward>(d, {special, y, with}));
+      for (int64_t i = 0; i < 45 * 99; ++i)
+        if (i / 99 == 17) EXPECT_TRUE(std::isnan(with.at(i))) << i;
+        else EXPECT_EQ(with.at(i), dx.at(i)) << i;
+      check_repeat_bits<SoftmaxBackward>(d, {dy, y, with});
+      ASSERT_OK(run_plan<SoftmaxBackward>(d, {dy, y, dy}));
+      EXPECT_TRUE(dy.same_bits(dx));
+    }
+  }
 }
 TEST(Softmax, FewUlpInF32) {
   for (SoftmaxKind kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) {

@@ -6,5 +6,8 @@ namespace baracuda {
 
 extern const SoftmaxRowsCuda softmax_words_cuda;
 bool softmax_cuda_by_words(int64_t n, int size, bool backward);  // what it takes
+// Gradients of short ones that follow on one another.
+extern const SoftmaxRowsCuda softmax_tiles_cuda;
+bool softmax_cuda_by_tiles(const SoftmaxCuda& p, int size);
 
 }  // namespace baracuda
