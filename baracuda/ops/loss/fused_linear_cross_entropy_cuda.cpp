@@ -128,12 +128,17 @@ class Run {
       BARACUDA_TRY(sum_columns(logits, 0, done));
       const bool wide = w_.dw || a_.dw.dtype == DType::f32;
       const auto product = [&](const GemmSm90& g) { return queue([&](void* stream) { return gemm_sm90[d_.dtype](g, stream); }); };
-      if (d_.grad_w)
+      if (done == 0 && last_chunk_writes_dw()) {
+        const GemmSm90 g{v, h, rows, slope_across, x_terms, a_.dw.data, a_.dw.strides[0], false, false, GemmSm90::kTerms, w_.count, done, nullptr};
+        BARACUDA_TRY(queue([&](void* stream) { return fused_product_kernels.last({g, static_cast<const float*>(w_.dw), h}, stream); }));
+      } else if (d_.grad_w)
         BARACUDA_TRY(product({v, h, rows, slope_across, x_terms, w_.dw ? w_.dw : a_.dw.data, w_.dw ? h : a_.dw.strides[0], wide, !w_.dw && d_.accumulate, GemmSm90::kTerms, w_.count, done, nullptr}));
       if (d_.grad_x) BARACUDA_TRY(product({rows, h, v, slope, w_terms, a_.dx.data, a_.dx.strides[0], false, false, GemmSm90::kRows, w_.count, done, w_.kept}));
     }
     return d_.grad_x ? clear_dx() : Status();
   }
+  // dw, rounded from what it is in f32 and the terms of that chunk.
+  bool last_chunk_writes_dw() const { return s_.kept && !s_.fused && engine_reads() && w_.dw && !d_.accumulate && d_.hidden % 4 == 0; }
   // Rows of dx that do not count.
   Status clear_dx() const { return copy(f_.same[d_.dtype], view(nullptr, d_.dtype, d_.tokens, d_.hidden, d_.hidden), a_.dx, 0); }
   Status sum_columns(const TensorView& dlogits, int64_t first_class, int64_t done) const {
@@ -249,7 +254,7 @@ class Run {
       if (d_.grad_w) BARACUDA_TRY(clear(a_.dw));
       return d_.grad_bias ? clear(dbias) : Status();
     }
-    if (w_.dw) BARACUDA_TRY(copy(f_.narrow[dw], view(w_.dw, t_.acc, d_.classes, d_.hidden, d_.hidden), a_.dw, -1, d_.accumulate));
+    if (w_.dw && !last_chunk_writes_dw()) BARACUDA_TRY(copy(f_.narrow[dw], view(w_.dw, t_.acc, d_.classes, d_.hidden, d_.hidden), a_.dw, -1, d_.accumulate));
     return d_.grad_bias ? copy(f_.from_double[dw], vector(w_.dbias, DType::f64), dbias, -1, d_.accumulate) : Status();
   }
   Status clear(const TensorView& v) const {

@@ -229,6 +229,48 @@ template <bool kShaped> struct Gradients {
 #endif
 };
 
+// What is in f32 already, if any, added to the sums of the last chunk. Rows of a tile are asked for while its products run.
+struct Last {
+  const float* sums;
+  int64_t pitch, first, k;
+  const int64_t* count;
+  int n;
+  static constexpr bool kStores = true;
+  static constexpr uint32_t kOwn = 16;  // nothing: so that fetch is called
+  struct Rows { bool add; };
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  __device__ __forceinline__ bool adds() const { return *count - first > k; }
+  __device__ __forceinline__ Rows rows(int, int) const { return {adds()}; }
+  __device__ __forceinline__ void fetch(uint32_t, int m, int row, int tile) const {
+    const int at = int(product::anew(threadIdx.x)) % 128, left = n - tile, bytes = (left < kFusedColumns ? left : kFusedColumns) * 4 / 16 * 16;
+    if (at < 64 && row + at < m && bytes > 0 && adds())
+      asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(sums + (row + at) * pitch + tile), "r"(bytes) : "memory");
+  }
+  template <int kN> __device__ __forceinline__ void operator()(float (&c)[kN / 8][4], const Rows& rows, int m, int row, int tile, uint32_t) const {
+    if (!rows.add) return;
+    constexpr int kTogether = 8;  // blocks of 8 columns
+    const int column = tile + int(product::anew(threadIdx.x)) % 4 * 2;
+    const float* const from = sums + row * pitch + column;
+#pragma unroll
+    for (int first = 0; first < kN / 8; first += kTogether) {
+      float2 there[kTogether][2];
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j)
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+          there[j][r] = row + 8 * r < m && column + (first + j) * 8 < n ? __ldcs(reinterpret_cast<const float2*>(from + 8 * r * pitch + (first + j) * 8)) : make_float2(0, 0);
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          float(&v)[4] = c[first + j];
+          v[2 * r] = there[j][r].x + v[2 * r], v[2 * r + 1] = there[j][r].y + v[2 * r + 1];
+        }
+    }
+  }
+#endif
+};
+
 // A row's parts by eight threads, each every eighth of them, twice: for the largest, and for the sum.
 constexpr int kRows = 32, kSegments = 8;
 __global__ void __launch_bounds__(kRows * kSegments, 1) join_kernel(const __grid_constant__ FusedJoin p) {
@@ -301,11 +343,20 @@ template <bool kShaped> int gradients_of(const FusedProduct& p, void* stream) {
   return queue(p, Gradients<kShaped>{of_rows(p), p.target, p.g.first, p.first_class, p.slopes}, stream);
 }
 int gradients(const FusedProduct& p, void* stream) { return shaped(p) ? gradients_of<true>(p, stream) : gradients_of<false>(p, stream); }
+int last(const FusedLast& p, void* stream) {
+  using namespace product;
+  int error = 0;
+  const int64_t most = multiprocessors(error);
+  if (error) return error;
+  Works<Last, 1> w{{}, {p.sums, p.sums_pitch, p.g.first, p.g.k, p.g.count, int(p.g.n)}};
+  if (!make_work(w.work[0], p.g, false, kMostN)) return kGemmSm90Refused;
+  return launch_product<bf16, Last, Kind<false, kMostN, 1, 1>>(w, most, stream);
+}
 int join(const FusedJoin& p, void* stream) { return device::launch(join_kernel, device::blocks_for(p.rows.rows, kRows), dim3(kRows, kSegments), 0, stream, p); }
 
 }  // namespace
 }  // namespace BARACUDA_ISA
 
-extern const FusedProductKernels fused_product_kernels = {logits, statistics, gradients, join};
+extern const FusedProductKernels fused_product_kernels = {logits, statistics, gradients, join, last};
 
 }  // namespace baracuda

@@ -22,6 +22,12 @@ struct FusedProduct {
   // Of gradients.
   const FusedSlope* slopes;  // by row
 };
+// dw of the chunk that is last, which leaves the f32 sums: g.c, of bf16, is what g says of a sum that is kept in `sums`, rounded.
+struct FusedLast {
+  GemmSm90 g;  // of kTerms
+  const float* sums;
+  int64_t sums_pitch;
+};
 // From the parts of all classes to the losses, and to what gradients need.
 struct FusedJoin {
   LossCudaRows rows;       // t, first, rows, kept, smoothing, z, softcap, loss, z_part
@@ -35,6 +41,7 @@ struct FusedProductKernels {
   int (*statistics)(const FusedProduct&, void* stream);  // no c
   int (*gradients)(const FusedProduct&, void* stream);   // c = gradients of logits; in rows up to the next multiple of kKeptRows 0
   int (*join)(const FusedJoin&, void* stream);
+  int (*last)(const FusedLast&, void* stream);
 };
 extern const FusedProductKernels fused_product_kernels;
 

@@ -138,40 +138,52 @@ __device__ __forceinline__ void note(const LossCudaRows& p, int64_t token, doubl
   if (p.smoothing > 0) p.total[token] = total - double(p.t.classes) * double(most);
 }
 
+// Whether it is this thread's word.
+__device__ __forceinline__ bool of_thread(int q, const device::Divisor& by_team) { return q - int(by_team.quotient(uint32_t(q))) * int(blockDim.x) == int(threadIdx.x); }
 // A row as a team sees it.
 template <class T, class U, bool kWhole> struct Row {
   static constexpr int K = kChunk<T>, kParts = K * int(sizeof(U)) / 4;
   const T* x;
   U* dx;
-  int64_t n, begin;  // begin: the element of the block's first word
+  int n, begin;      // begin: the element of the block's first word
   int shift, mine;   // words of the block that have an element
+  int low, high;     // words from x + low to x + high may be read: those of neighbours too, where they share one
   bool aligned_dx;
 
-  __device__ __forceinline__ Row(const LossCudaRows& p, int64_t r, int64_t first, int words) : n(p.t.classes) {
+  __device__ __forceinline__ Row(const LossCudaRows& p, int64_t r, int64_t first, int words) : n(int(p.t.classes)) {
     x = static_cast<const T*>(p.x) + r * p.x_pitch;
     dx = p.dx ? static_cast<U*>(p.dx) + r * p.dx_pitch : nullptr;
     shift = kWhole ? 0 : int(uintptr_t(x) % 16 / sizeof(T));
-    begin = first * K - shift;
-    const int64_t left = (n - begin + K - 1) / K;
-    mine = left < 0 ? 0 : left < words ? int(left) : words;
+    begin = int(first) * K - shift;
+    const int left = (n - begin + K - 1) / K;
+    mine = left < 0 ? 0 : left < words ? left : words;
+    const bool alone = kWhole || p.x_pitch < n;
+    low = alone || r == 0 ? 0 : 1 - K, high = alone || r + 1 >= p.rows ? n : n + K - 1;
     aligned_dx = kWhole || (uintptr_t(dx) - uintptr_t(shift) * sizeof(U)) % (sizeof(U) * K) == 0;
   }
-  __device__ __forceinline__ bool inside(int q) const { return kWhole || (begin + int64_t(q) * K >= 0 && begin + int64_t(q) * K + K <= n); }
+  __device__ __forceinline__ bool inside(int q) const { return kWhole || (begin + q * K >= 0 && begin + q * K + K <= n); }
   // Words q = thread, thread + team, ... and, unless whole, one more than the block's: each thread those that it reads first.
   __device__ __forceinline__ void load(Word* held, int words) const {
 #pragma unroll 4
-    for (int q = int(threadIdx.x); q < (kWhole ? mine : words + 1); q += int(blockDim.x)) {
-      const int64_t i = begin + int64_t(q) * K;
-      if (inside(q)) copy_word(held + q, x + i);
-      else {
-        T* const to = reinterpret_cast<T*>(held + q);
+    for (int q = int(threadIdx.x); q < (kWhole ? mine : words + 1); q += int(blockDim.x)) load_word(held, q);
+  }
+  __device__ __forceinline__ void load_word(Word* held, int q) const {
+    const int i = begin + q * K;
+    if (kWhole || (i >= low && i + K <= high)) copy_word(held + q, x + i);
+    else {
+      T* const to = reinterpret_cast<T*>(held + q);
 #pragma unroll
-        for (int j = 0; j < K; ++j) to[j] = i + j >= 0 && i + j < n ? x[i + j] : from_float<T>(-INFINITY);
-      }
+      for (int j = 0; j < K; ++j) to[j] = i + j >= 0 && i + j < n ? x[i + j] : from_float<T>(-INFINITY);
     }
   }
+  // What lies behind the row in its last word; by the thread that copied it.
+  __device__ __forceinline__ void end(Word* held, int words, const device::Divisor& by_team) const {
+    const int last = (n - begin) / K;
+    if (n < begin || last > words || !of_thread(last, by_team)) return;
+    for (int j = n - begin - last * K; j < K; ++j) reinterpret_cast<T*>(held + last)[j] = from_float<T>(-INFINITY);
+  }
   __device__ __forceinline__ void store(int q, const uint32_t (&part)[kParts]) const {
-    const int64_t i = begin + int64_t(q) * K;
+    const int i = begin + q * K;
     if (aligned_dx && inside(q)) {
       if constexpr (kParts == 4) __stcs(reinterpret_cast<uint4*>(dx + i), make_uint4(part[0], part[1], part[2], part[3]));
       else __stcs(reinterpret_cast<uint2*>(dx + i), make_uint2(part[0], part[1]));
@@ -226,19 +238,19 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
       const float at_target = warp == 0 ? value(row.x[target]).v : 0;
       const double g = row.dx ? upstream(p.t, token) : 0;
       wait_for_words();
-      if constexpr (!kWhole) meet();
+      if constexpr (!kWhole) row.end(held, h.words, h.by_team), meet();
 
       Pair own{0, 0, 0};
       const auto sums_of = [&](auto word_at) {
         uint32_t part[2] = {kLeastPart<T>, kLeastPart<T>};
-        each_word<4>(steps, word_at, [&](int, const Word& c) {
+        each_word<kWhole ? 4 : 1>(steps, word_at, [&](int, const Word& c) {
           part[0] = larger_part<T>(part[0], larger_part<T>(c.part[0], c.part[1]));
           part[1] = larger_part<T>(part[1], larger_part<T>(c.part[2], c.part[3]));
         });
         own.most = warp_max(largest_of<T>(larger_part<T>(part[0], part[1])));
         const RowPowers<T> exps(own.most == -INFINITY ? 0 : own.most);
         float sums[4] = {};
-        each_word<4>(steps, word_at, [&](int, const Word& c) {
+        each_word<kWhole ? 4 : 1>(steps, word_at, [&](int, const Word& c) {
           float v[K];
           unpack<T>(c, v);
 #pragma unroll
@@ -308,30 +320,32 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
         const Known known = known_of(p, g, exps, most);
         const RowGradients<T, U> gradients(known.per_exp, known.uniform, most == -INFINITY ? 0 : most);
         const int at = int((target + row.shift) / K - first);
-        const bool hits = at >= 0 && at < row.mine && at - int(h.by_team.quotient(uint32_t(at))) * team == int(threadIdx.x);  // the thread that writes there
+        const bool hits = at >= 0 && at < row.mine && of_thread(at, h.by_team);  // the thread that writes there
         const float there = hits ? value(reinterpret_cast<const T*>(held + at)[(target + row.shift) % K]).v : 0;
-        const T* const next_x = static_cast<const T*>(p.x) + (r + step) * p.x_pitch + first * K;
+        const Row<T, U, kWhole> following(p, r + step, first, h.words);
         const auto put = [&](auto gradient) {
-          each_word<2>(steps, [&](int q) { return held[q]; }, [&](int q, const Word& c) {
-            if (!kWhole && q >= row.mine) return;
-            float v[K];
-            unpack<T>(c, v);
+          each_word<kWhole ? 2 : 1>(steps, [&](int q) { return held[q]; }, [&](int q, const Word& c) {
+            if (kWhole || q < row.mine) {
+              float v[K];
+              unpack<T>(c, v);
 #pragma unroll
-            for (int j = 0; j < K; ++j) v[j] = gradient(v[j]);
-            uint32_t part[Row<T, U, kWhole>::kParts];
-            pack<U>(v, part);
-            row.store(q, part);
-            if (kWhole && next >= 0) copy_word(held + q, next_x + int64_t(q) * K);
+              for (int j = 0; j < K; ++j) v[j] = gradient(v[j]);
+              uint32_t part[Row<T, U, kWhole>::kParts];
+              pack<U>(v, part);
+              row.store(q, part);
+            }
+            if (next >= 0) following.load_word(held, q);
           });
         };
         if (p.softcap > 0) put([&](float x) { return gradients(x) * cap.slope(x); });
         else put(gradients);
+        if (!kWhole && next >= 0 && of_thread(h.words, h.by_team)) following.load_word(held, h.words);
         if (hits) row.dx[target] = at_hit<U>(known, there, p.softcap > 0 ? double(cap.slope(there)) : 1);
       }
       if (p.loss && rank == 0 && threadIdx.x == 0) note(p, token, exps, total, most, at_target);
     }
     // Each thread's own words are free: others read them before they met.
-    if (next >= 0 && !(kWhole && row.dx && target >= 0)) Row<T, U, kWhole>(p, r + step, first, h.words).load(held, h.words);
+    if (next >= 0 && !(row.dx && target >= 0)) Row<T, U, kWhole>(p, r + step, first, h.words).load(held, h.words);
     commit_words();
   }
   if (h.blocks > 1 && !started) cluster_wait();
