@@ -17,7 +17,7 @@ const ScanLaunch& launch_of(const ScanDescriptor& d, bool gradient) {
                                                                                      : scan_cuda_sums;
   return k.of[int(d.kind)][d.dtype];
 }
-constexpr int64_t kLeastFlow = 8192;  // bytes of a line
+constexpr int64_t kLeastFlow = 8192, kLeastTickets = 4 * 132;  // bytes of a line; lines that blocks take as they come
 // Whether the code that runs is sm_90a's: a state, or none.
 Result<PlanState> find_sm90a(const Stream& stream) {
   static constexpr bool kIs = true;
@@ -26,14 +26,16 @@ Result<PlanState> find_sm90a(const Stream& stream) {
 template <class D> Result<PlanState> prepare(const Stream& stream, const D&, const PlanPreference&) { return find_sm90a(stream); }
 int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
+const ScanFast* fast_of(const ScanDescriptor& d) { return is_floating(d.dtype) && int(d.kind) < 2 ? &scan_cuda_fast.of[int(d.kind)][d.dtype] : nullptr; }
 struct Scratch { ScanCudaState* totals; double* products; };
 // Whether a line goes as a row or as a column is not known before its strides are.
 Scratch carve_all(const ScanDescriptor& d, const ScanLaunch& l, bool products, Carver& c) {
   const int64_t n = length(d), lines = d.shape.numel() ? d.shape.numel() / n : 0;
   const int64_t tiles = parts(n, l.row_tile), chained = tiles > 1 ? lines * tiles : 0, groups = tiles > 1 ? lines * parts(tiles, kScanGroup) : 0;
   const int64_t segments = n > kScanWhole ? lines * parts(n, kScanSegment) : 0;
+  const bool ticket = l.segment && n * int64_t(byte_size(d.dtype)) >= kLeastFlow && lines > kLeastTickets;
   Scratch s{};
-  if (chained || segments) s.totals = c.take<ScanCudaState>("totals of tiles", 1 + std::max(chained + groups, segments));
+  if (chained || segments || ticket) s.totals = c.take<ScanCudaState>("totals of tiles", 1 + std::max(chained + groups, segments));
   if (products) s.products = c.take<double>("products of tiles", lines * parts(n, l.column_tile));
   return s;
 }
@@ -41,7 +43,6 @@ bool products(const ScanDescriptor& d, bool gradient) { return gradient && d.kin
 void carve_scan(const ScanDescriptor& d, bool gradient, Carver& c) { (void)carve_all(d, launch_of(d, gradient), products(d, gradient), c); }
 void carve(const ScanDescriptor& d, const void*, Carver& c) { carve_scan(d, false, c); }
 
-const ScanFast* fast_of(const ScanDescriptor& d) { return is_floating(d.dtype) && int(d.kind) < 2 ? &scan_cuda_fast.of[int(d.kind)][d.dtype] : nullptr; }
 // Columns side by side whose rows are whole pieces of 16 bytes.
 bool in_pieces(const ScanCuda& p, int64_t size) {
   const int last = p.lines.rank - 1;

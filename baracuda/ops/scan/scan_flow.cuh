@@ -133,7 +133,7 @@ template <class Op, bool kUp, bool kWhole> __global__ void __launch_bounds__((kF
       if (clustered) {
         const uint32_t of = blockIdx.x / cluster, own = blockIdx.x - of * cluster + turn * cluster;
         ticket = own < p.tiles ? of * uint32_t(p.tiles) + own : all;
-      } else if (chained) {
+      } else if (p.totals) {
         if (lane == 0) ticket = atomicAdd(reinterpret_cast<uint32_t*>(p.totals), 1u);
         ticket = __shfl_sync(0xffffffffu, ticket, 0);
       }
@@ -374,8 +374,9 @@ template <class Op, bool kWhole> int launch_flow_of(const ScanCuda& given, void*
     p.clusters = true;
     return row_team::launch_clusters(kernel, cluster, p.lines.units * cluster, threads, size_t(each) * bytes, stream, p);
   }
-  if (p.tiles > 1)
-    if (const cudaError_t e = cudaMemsetAsync(p.totals, 0, size_t(1 + all) * 16, static_cast<cudaStream_t>(stream))) return int(e);
+  if (p.tiles == 1 && all <= 4 * most) p.totals = nullptr;  // blocks take lines in turn
+  if (p.totals)
+    if (const cudaError_t e = cudaMemsetAsync(p.totals, 0, size_t(1 + (p.tiles > 1 ? all : 0)) * 16, static_cast<cudaStream_t>(stream))) return int(e);
   return device::launch(kernel, unsigned(std::min(all, most)), dim3(unsigned(threads)), size_t(p.stages) * bytes, stream, p);
 }
 template <class Op> int launch_flow(const ScanCuda& p, void* stream) { return p.whole ? launch_flow_of<Op, true>(p, stream) : launch_flow_of<Op, false>(p, stream); }
