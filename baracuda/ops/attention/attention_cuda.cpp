@@ -104,7 +104,7 @@ Status run_sm90(const Launch<FlashSdpa>& l) {
   Carver c = l.carver();
   SdpaCuda p = problem_of(d, l.args);
   p.multiprocessors = device::facts(l.stream.device.index).multiprocessors, p.next = carve_order(d, c);
-  const bool capped = d.softcap != 0 && d.dtype == DType::bf16 && d.head_dim <= 128 && d.dv() <= 128;
+  const bool capped = d.softcap != 0 && d.softcap <= 0x1p20 && d.dtype == DType::bf16 && d.head_dim <= 128 && d.dv() <= 128;
   const SdpaCudaMma& kernels = d.alibi || !(p.scale > 0) || (d.softcap != 0 && !capped) ? sdpa_cuda_sm90_scores : capped ? sdpa_cuda_sm90_softcap : few_keys(d) ? sdpa_cuda_sm90_few : sdpa_cuda_sm90;
   return device::queue(l.stream, "flash_sdpa.cuda.wgmma", [&] { return kernels.forward[d.dtype](p, l.stream.handle); });
 }

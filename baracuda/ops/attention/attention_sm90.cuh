@@ -9,122 +9,18 @@
 // and hidden out of the products: a weight of 0 must not meet it. Numbers that were finite stay.
 #include <cmath>
 #include "baracuda/ops/attention/attention_sm90_places.cuh"
+#include "baracuda/ops/attention/attention_sm90_weights.cuh"
 #include "baracuda/ops/attention/attention_whole_rows.cuh"
 
 namespace baracuda::inline BARACUDA_ISA {
 namespace attention {
-
-// One round of the online softmax: scores x become weights, m is the largest score so far times `unit`, l the sum of weights, and sums of
-// weighted rows shrink. False: all by 1.
-template <int kSums> __device__ __forceinline__ bool soften(float (&x)[kSums][4], float (&m)[2], float (&l)[2], float (&shrink)[2], float unit) {
-  using V = Pack<float, 1>;
-  bool rescale = false;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    float even = float(-kInf), odd = float(-kInf);
-#pragma unroll
-    for (int j = 0; j < kSums; ++j) even = fmaxf(even, x[j][2 * i]), odd = fmaxf(odd, x[j][2 * i + 1]);  // NaN does not count
-    float top = fmaxf(even, odd);
-    top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
-    top = fmaxf(m[i], fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2)) * unit);
-    const float safe = top == float(-kInf) ? 0 : top;
-    shrink[i] = m[i] == float(-kInf) ? 1 : exp_weight<4>(V::of(m[i] - safe)).v;  // nothing to shrink yet: 1
-    rescale = rescale || shrink[i] != 1;
-    m[i] = top;
-    V a = V(0), b = V(0);
-#pragma unroll
-    for (int j = 0; j < kSums; ++j) {
-      const V u = exp_weight<4>(fma(V::of(x[j][2 * i]), V::of(unit), V::of(-safe))), w = exp_weight<4>(fma(V::of(x[j][2 * i + 1]), V::of(unit), V::of(-safe)));
-      x[j][2 * i] = u.v, x[j][2 * i + 1] = w.v;
-      a = a + u, b = b + w;
-    }
-    l[i] = fma(V::of(l[i]), V::of(shrink[i]), a + b).v;
-  }
-  return __any_sync(kAllLanes, rescale);
-}
-
-// The same for scores that need no largest one first: m is that of the row's first tile with a key that it sees (all rows of the warp have one: settled),
-// and follows when a tile's weights have outgrown kRoom by it. A weight that is infinite stays so, for the second pass.
-constexpr float kRoom = 0x1p14f;
-// kBased: scores are shape(x) times `unit` plus the lane's `base`. kSettled: that is known.
-template <bool kBased, bool kSettled, int kSums, class Shape>
-__device__ __forceinline__ bool soften_lazily(float (&x)[kSums][4], float (&m)[2], float (&l)[2], float (&shrink)[2], float unit, bool& settled, const float (&base)[2], Shape shape) {
-  using V = Pack<float, 1>;
-  const auto whole = [&](float top, int i) { return kBased ? fma(V::of(top), V::of(unit), V::of(base[i])).v : top * unit; };
-  if (!kSettled && !settled) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      float top = float(-kInf);
-#pragma unroll
-      for (int j = 0; j < kSums; ++j) top = fmaxf(top, fmaxf(x[j][2 * i], x[j][2 * i + 1]));  // NaN does not count
-      top = whole(top, i);
-      top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
-      top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
-      if (m[i] == float(-kInf)) m[i] = top;
-    }
-    settled = __all_sync(kAllLanes, m[0] != float(-kInf) && m[1] != float(-kInf));
-  }
-  V sum[2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float safe = !kSettled && m[i] == float(-kInf) ? 0 : kBased ? m[i] - base[i] : m[i];
-    V a = V(0), b = V(0);
-#pragma unroll
-    for (int j = 0; j < kSums; ++j) {
-      const V u = exp_weight<4>(fma(shape(V::of(x[j][2 * i])), V::of(unit), V::of(-safe))), w = exp_weight<4>(fma(shape(V::of(x[j][2 * i + 1])), V::of(unit), V::of(-safe)));
-      x[j][2 * i] = u.v, x[j][2 * i + 1] = w.v;
-      a = a + u, b = b + w;
-    }
-    sum[i] = a + b;
-  }
-  const bool outgrown = !__all_sync(kAllLanes, sum[0].v <= kRoom && sum[1].v <= kRoom);
-  shrink[0] = shrink[1] = 1;
-  if (outgrown) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      float most_of = sum[i].v;
-      most_of = fmaxf(most_of, __shfl_xor_sync(kAllLanes, most_of, 1));
-      most_of = fmaxf(most_of, __shfl_xor_sync(kAllLanes, most_of, 2));
-      if (!(most_of > kRoom) || most_of == float(kInf)) continue;
-      const float grown = m[i] + fminf(float(int(__float_as_uint(most_of) >> 23) - 127), 126);
-      shrink[i] = exp_weight<4>(V::of(m[i] - grown)).v;
-      m[i] = grown;
-#pragma unroll
-      for (int j = 0; j < kSums; ++j) x[j][2 * i] *= shrink[i], x[j][2 * i + 1] *= shrink[i];
-      sum[i] = sum[i] * V::of(shrink[i]);
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < 2; ++i) l[i] = fma(V::of(l[i]), V::of(shrink[i]), sum[i]).v;
-  return outgrown;
-}
-
-// Of the second pass, before soften_lazily(): where it would find an infinite weight in line i, m becomes the largest score so far. What y shrinks by.
-template <int kSums> __device__ __forceinline__ float catch_up(const float (&x)[kSums][4], int i, float& m, float& l, float unit, float base) {
-  using V = Pack<float, 1>;
-  V a = V(0), b = V(0);
-  float top = float(-kInf);
-#pragma unroll
-  for (int j = 0; j < kSums; ++j) {
-    a = a + exp_weight<4>(fma(V::of(x[j][2 * i]), V::of(unit), V::of(base - m))), b = b + exp_weight<4>(fma(V::of(x[j][2 * i + 1]), V::of(unit), V::of(base - m)));
-    top = fmaxf(top, fmaxf(x[j][2 * i], x[j][2 * i + 1]));
-  }
-  const uint32_t over = __ballot_sync(kAllLanes, (a + b).v == float(kInf));
-  top = fma(V::of(top), V::of(unit), V::of(base)).v;
-  top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
-  top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
-  if (m == float(-kInf) || !(over >> (threadIdx.x % 32 & ~3) & 15)) return 1;
-  const float shrink = exp_weight<4>(V::of(m - top)).v;
-  m = top, l *= shrink;
-  return shrink;
-}
 
 template <class T, int kColumns, Scores kScores, int kGroups, bool kShort>
 __global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaWork work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using C = WgmmaShape<kColumns, kScores, kGroups, kShort>;
   using V = Pack<float, 1>;
-  constexpr bool kGeneral = kScores == Scores::general, kCapped = kScores == Scores::capped;
+  constexpr bool kGeneral = kScores == Scores::general, kCapped = kScores == Scores::capped, kShared = kCapped && kColumns <= 64;
   constexpr int kKeys = C::kKeys, kWidth = C::kWidth, kStages = C::kStages;
   constexpr uint32_t kTileBytes = kKeys * kWidth * 2, kRowsBytes = C::kRows * kWidth * 2;
   const SdpaCuda& p = work.p;
@@ -350,10 +246,10 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>
     };
     const auto make_weights = [&](bool uncapped) {
       if constexpr (kCapped)
-        if (uncapped) return soften_lazily<false, true>(x[0], m, l, shrink, unit, settled, base, [](V score) { return brief_tanh<T>(score, V(1)); });
+        if (uncapped) return soften_lazily<false, true, kShared>(x[0], m, l, shrink, unit, settled, base, [](V score) { return brief_tanh<T>(score, V(1)); });
       if constexpr (kGeneral)
         if (work.two_sided) return soften(x[0], m, l, shrink, unit);  // scores grow up to the query's own position
-      return soften_lazily<kGeneral, false>(x[0], m, l, shrink, unit, settled, base, [](V score) { return score; });
+      return soften_lazily<kGeneral, false, kShared>(x[0], m, l, shrink, unit, settled, base, [](V score) { return score; });
     };
     const auto to_weights = [&] {
 #pragma unroll
@@ -423,7 +319,7 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>
             float sooner[2] = {1, 1};
             if (!kGeneral || !work.two_sided) {
 #pragma unroll
-              for (int i = 0; i < 2; ++i) sooner[i] = catch_up(x[0], i, m[i], l[i], unit, base[i]);
+              for (int i = 0; i < 2; ++i) sooner[i] = catch_up<kShared>(x[0], i, m[i], l[i], unit, base[i]);
             }
             make_weights(uncapped);
 #pragma unroll
@@ -557,6 +453,11 @@ template <class T, int kColumns, Scores kScores> int launch_wgmma(const SdpaCuda
   if constexpr (kColumns <= 64)  // 192 rows share a tile's loads; of few queries too many of them would be none
     if (p.q_len > 640) return launch_groups<T, kColumns, kScores, 3>(p, stream);
   return launch_groups<T, kColumns, kScores, 2>(p, stream);
+}
+// Tiles of 64 keys at up to 64 columns: blocks of 256 queries where they are more than the multiprocessors, else of 128, with the same bits.
+template <class T, Scores kScores> int launch_short(const SdpaCuda& p, void* stream) {
+  const bool many = p.q_len > 128 && p.batch * p.heads * device::ceil_div(p.q_len, 256) > p.multiprocessors;
+  return many ? launch_groups<T, 64, kScores, 4, true>(p, stream) : launch_groups<T, 64, kScores, 2, true>(p, stream);
 }
 template <template <class, int> class F, class T> int by_columns(const SdpaCuda& p, void* stream) {
   const int64_t width = most(p.head_dim, p.head_dim_v);

@@ -84,6 +84,17 @@ TEST(AttentionSoftcap, LargeScoresInOtherRows) {  // a score's tanh follows from
           if (i / w % 5 != 3) ASSERT_EQ(large.y.at(i), small.y.at(i)) << name(t) << " " << i;
       }
 }
+TEST(AttentionSoftcap, WeightsFarApart) {  // from weights that are 0 to some that pass what a float holds, beside the first keys' score
+  for (DType t : {DType::f16, DType::bf16})
+    for (int64_t w : {64, 128}) {
+      constexpr double kCap = 150;
+      Sdpa c({.dtype = t, .q_len = 300, .k_len = 300, .head_dim = w, .scale = 1, .causal = true, .softcap = kCap}, 12, 4);
+      const SdpaTruth truth = sdpa_truth(c);
+      ASSERT_OK(c.forward());
+      EXPECT_CLOSE(c.y, truth.y, (Tolerance{.dtype = t, .ulps = 1, .terms = double(truth.terms)}), &truth.y_scale);
+      for (int64_t i = 0; i < 300; ++i) EXPECT_NEAR(c.lse.at(i), truth.lse[size_t(i)], kCap * 0x1p-10) << name(t) << " " << w << " " << i;
+    }
+}
 TEST(AttentionScale, NegativeAndZero) {
   for (DType t : {DType::f32, DType::bf16})
     for (double scale : {-0.3, 0.0, 2.0}) check_sdpa(Sdpa({.dtype = t, .q_len = 30, .k_len = 140, .head_dim = 8, .scale = scale}, 4));
@@ -466,10 +477,11 @@ TEST(AttentionRows, BlocksThatEndWithinATile) {  // Hopper at up to 64 columns, 
     for (int64_t i = 0; i < 600; ++i) EXPECT_EQ(many.lse.at(i), few.lse.at(i)) << name(t) << " " << i;
   }
 }
-TEST(AttentionRows, FewKeysAloneAndInABatch) {  // Hopper at up to 64 columns: tiles of 64 keys, blocks of 256 rows where there are many, else of 128, with the same bits
+TEST(AttentionRows, FewKeysAloneAndInABatch) {  // Hopper at up to 64 columns, softcap of bf16 with any number of keys, too: tiles of 64 keys, blocks of 256 rows where there are many, else of 128, with the same bits
   for (DType t : {DType::f16, DType::bf16})
     for (SdpaDescriptor d : {SdpaDescriptor{.q_len = 250, .k_len = 250, .head_dim = 64, .causal = true}, {.q_len = 130, .k_len = 490, .head_dim = 64, .causal = true, .window_left = 70},
-                             {.q_len = 270, .k_len = 240, .head_dim = 40}, {.q_len = 300, .k_len = 256, .head_dim = 64, .causal = true, .align = CausalAlign::top_left}}) {
+                             {.q_len = 270, .k_len = 240, .head_dim = 40}, {.q_len = 300, .k_len = 256, .head_dim = 64, .causal = true, .align = CausalAlign::top_left},
+                             {.q_len = 260, .k_len = 700, .head_dim = 64, .causal = true, .softcap = 3}, {.q_len = 140, .k_len = 200, .head_dim = 40, .softcap = 0.5}}) {
       d.dtype = t;
       Sdpa one(d, 84);
       check_sdpa(one);
