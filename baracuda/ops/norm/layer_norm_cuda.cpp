@@ -75,26 +75,26 @@ template <bool kBackward> std::string refuse_long(const D& d, const PlanPreferen
   return length(d) == 0 || layer_norm_cuda_blocks_of_row(length(d), kBackward, size(d)) == 1 ? "for rows that one block does not hold" : "";
 }
 norm_long::Problem long_problem(const D& d) { return {d.dtype, outer(d), length(d), d.eps, false, false, false}; }
+norm_long::Arguments arguments(const D& d, const LayerNorm::Args& a) {
+  return {.x = a.x, .y = a.y, .weight = flat(d, a.weight), .bias = flat(d, a.bias), .mean = a.mean, .rstd = a.rstd};
+}
+norm_long::Arguments arguments(const D& d, const LayerNormBackward::Args& a) {
+  return {.dy = a.dy, .x = a.x, .y = a.dx, .weight = flat(d, a.weight), .mean = a.mean, .rstd = a.rstd, .dweight = flat(d, a.dweight), .dbias = flat(d, a.dbias)};
+}
 template <bool kBackward> void carve_long(const D& d, const void*, Carver& c) { (void)norm_long::carve(long_problem(d), c, kBackward, kBackward); }
 Status run_long_forward(const Launch<LayerNorm>& l) {
   const D& d = l.desc;
-  const auto& a = l.args;
   Carver c = l.carver();
   const norm_long::Problem p = long_problem(d);
   const auto s = norm_long::carve(p, c, false, false);
-  return device::queue(l.stream, "layer_norm.cuda.long",
-                       [&] { return norm_long::forward(p, s, {.x = a.x, .y = a.y, .weight = flat(d, a.weight), .bias = flat(d, a.bias), .mean = a.mean, .rstd = a.rstd}, l.stream.handle); });
+  return device::queue(l.stream, "layer_norm.cuda.long", [&] { return norm_long::forward(p, s, arguments(d, l.args), l.stream.handle); });
 }
 Status run_long_backward(const Launch<LayerNormBackward>& l) {
   const D& d = l.desc;
-  const auto& a = l.args;
   Carver c = l.carver();
   const norm_long::Problem p = long_problem(d);
   const auto s = norm_long::carve(p, c, true, true);
-  return device::queue(l.stream, "layer_norm_backward.cuda.long", [&] {
-    return norm_long::backward(p, s, {.dy = a.dy, .x = a.x, .y = a.dx, .weight = flat(d, a.weight), .mean = a.mean, .rstd = a.rstd, .dweight = flat(d, a.dweight),
-                                      .dbias = flat(d, a.dbias)}, l.stream.handle);
-  });
+  return device::queue(l.stream, "layer_norm_backward.cuda.long", [&] { return norm_long::backward(p, s, arguments(d, l.args), l.stream.handle); });
 }
 
 // Rows that all blocks of the device hold together.
@@ -107,24 +107,17 @@ template <bool kBackward> Result<PlanState> prepare_spread(const Stream& stream,
 template <bool kBackward> void carve_spread(const D& d, const void* state, Carver& c) { (void)norm_spread::carve(long_problem(d), state, c, kBackward, kBackward, kBackward); }
 Status run_spread_forward(const Launch<LayerNorm>& l) {
   const D& d = l.desc;
-  const auto& a = l.args;
   Carver c = l.carver();
   const norm_long::Problem p = long_problem(d);
   const auto s = norm_spread::carve(p, l.state, c, false, false, false);
-  return device::queue(l.stream, "layer_norm.cuda.spread", [&] {
-    return norm_spread::forward(p, l.state, s, {.x = a.x, .y = a.y, .weight = flat(d, a.weight), .bias = flat(d, a.bias), .mean = a.mean, .rstd = a.rstd}, l.stream.handle);
-  });
+  return device::queue(l.stream, "layer_norm.cuda.spread", [&] { return norm_spread::forward(p, l.state, s, arguments(d, l.args), l.stream.handle); });
 }
 Status run_spread_backward(const Launch<LayerNormBackward>& l) {
   const D& d = l.desc;
-  const auto& a = l.args;
   Carver c = l.carver();
   const norm_long::Problem p = long_problem(d);
   const auto s = norm_spread::carve(p, l.state, c, true, true, true);
-  return device::queue(l.stream, "layer_norm_backward.cuda.spread", [&] {
-    return norm_spread::backward(p, l.state, s, {.dy = a.dy, .x = a.x, .y = a.dx, .weight = flat(d, a.weight), .mean = a.mean, .rstd = a.rstd, .dweight = flat(d, a.dweight),
-                                                 .dbias = flat(d, a.dbias)}, l.stream.handle);
-  });
+  return device::queue(l.stream, "layer_norm_backward.cuda.spread", [&] { return norm_spread::backward(p, l.state, s, arguments(d, l.args), l.stream.handle); });
 }
 
 }  // namespace

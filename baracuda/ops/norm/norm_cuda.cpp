@@ -75,23 +75,24 @@ norm_long::Problem long_problem(const RmsNormDescriptor& d) {
 template <bool kBackward> void carve_long(const RmsNormDescriptor& d, const void*, Carver& c) {
   (void)norm_long::carve(long_problem(d), c, kBackward && d.weight != NormWeight::none, false);
 }
+norm_long::Arguments arguments(const RmsNorm::Args& a) { return {.x = a.x, .y = a.y, .weight = a.weight, .rstd = a.rstd}; }
+norm_long::Arguments arguments(const RmsNormBackward::Args& a) {
+  return {.dy = a.dy, .x = a.x, .dh = a.dresidual_out, .y = a.dx, .weight = a.weight, .rstd = a.rstd, .dweight = a.dweight};
+}
 Status run_long_forward(const Launch<RmsNorm>& l) {
   const auto& a = l.args;
   if (!a.residual.absent()) return run_forward<false>(l);
   Carver c = l.carver();
   const norm_long::Problem p = long_problem(l.desc);
   const auto s = norm_long::carve(p, c, false, false);
-  return device::queue(l.stream, "rms_norm.cuda.long",
-                       [&] { return norm_long::forward(p, s, {.x = a.x, .y = a.y, .weight = a.weight, .rstd = a.rstd}, l.stream.handle); });
+  return device::queue(l.stream, "rms_norm.cuda.long", [&] { return norm_long::forward(p, s, arguments(a), l.stream.handle); });
 }
 Status run_long_backward(const Launch<RmsNormBackward>& l) {
   const auto& a = l.args;
   Carver c = l.carver();
   const norm_long::Problem p = long_problem(l.desc);
   const auto s = norm_long::carve(p, c, l.desc.weight != NormWeight::none, false);
-  return device::queue(l.stream, "rms_norm_backward.cuda.long", [&] {
-    return norm_long::backward(p, s, {.dy = a.dy, .x = a.x, .dh = a.dresidual_out, .y = a.dx, .weight = a.weight, .rstd = a.rstd, .dweight = a.dweight}, l.stream.handle);
-  });
+  return device::queue(l.stream, "rms_norm_backward.cuda.long", [&] { return norm_long::backward(p, s, arguments(a), l.stream.handle); });
 }
 
 // Rows that all blocks of the device hold together. A forward with a residual goes the way of all.
@@ -110,17 +111,14 @@ Status run_spread_forward(const Launch<RmsNorm>& l) {
   Carver c = l.carver();
   const norm_long::Problem p = long_problem(l.desc);
   const auto s = norm_spread::carve(p, l.state, c, false, false, false);
-  return device::queue(l.stream, "rms_norm.cuda.spread",
-                       [&] { return norm_spread::forward(p, l.state, s, {.x = a.x, .y = a.y, .weight = a.weight, .rstd = a.rstd}, l.stream.handle); });
+  return device::queue(l.stream, "rms_norm.cuda.spread", [&] { return norm_spread::forward(p, l.state, s, arguments(a), l.stream.handle); });
 }
 Status run_spread_backward(const Launch<RmsNormBackward>& l) {
   const auto& a = l.args;
   Carver c = l.carver();
   const norm_long::Problem p = long_problem(l.desc);
   const auto s = norm_spread::carve(p, l.state, c, true, l.desc.weight != NormWeight::none, false);
-  return device::queue(l.stream, "rms_norm_backward.cuda.spread", [&] {
-    return norm_spread::backward(p, l.state, s, {.dy = a.dy, .x = a.x, .dh = a.dresidual_out, .y = a.dx, .weight = a.weight, .rstd = a.rstd, .dweight = a.dweight}, l.stream.handle);
-  });
+  return device::queue(l.stream, "rms_norm_backward.cuda.spread", [&] { return norm_spread::backward(p, l.state, s, arguments(a), l.stream.handle); });
 }
 
 }  // namespace
