@@ -181,6 +181,28 @@ TEST(LayerNorm, RowsInPieces) {
     EXPECT_TRUE(here.same_bits(y1) && grad.same_bits(dx1));
   }
 }
+// Long rows that climb, so that no part of one stands for another; more rows than a GPU's blocks have at once.
+TEST(LayerNorm, LongRowsThatClimb) {
+  for (DType t : {DType::bf16, DType::f32}) {
+    const int64_t rows = on_cuda() ? 150 : 3, n = 20488;
+    const LayerNormDescriptor d{.dtype = t, .shape = {rows, n}};
+    Tensor x = Tensor::normal(t, d.shape, 1);
+    for (int64_t i = 0; i < rows * n; ++i) x.set(i, x.at(i) + 40 * double(i % n) / double(n));
+    const Tensor dy = Tensor::normal(t, d.shape, 2), weight = Tensor::normal(t, {n}, 3, 1, 0.5), bias = Tensor::normal(t, {n}, 4);
+    Tensor y(t, d.shape), mean(DType::f32, {rows}), rstd(DType::f32, {rows}), dx(t, d.shape), dweight(t, {n}), dbias(t, {n});
+    ASSERT_OK(run_plan<LayerNorm>(d, {x, weight, bias, y, mean, rstd}));
+    ASSERT_OK(run_plan<LayerNormBackward>(d, {dy, x, weight, mean, rstd, dx, dweight, dbias}));
+    const Oracle o = oracle(d, n, x, &weight, &bias, &dy);
+    for (int64_t r = 0; r < rows; ++r) {
+      EXPECT_NEAR(mean.at(r), o.mean[size_t(r)], 1e-5) << name(t) << " " << r;
+      EXPECT_NEAR(rstd.at(r) / o.rstd[size_t(r)], 1, 2e-6) << name(t) << " " << r;
+    }
+    EXPECT_CLOSE(y, o.y, {.ulps = 1, .terms = double(n)}, &o.y_scale);
+    EXPECT_CLOSE(dx, o.dx, {.ulps = 1, .terms = double(n)}, &o.dx_scale);
+    EXPECT_CLOSE(dweight, o.dweight, {.ulps = 1, .terms = double(n)}, &o.dweight_scale);
+    EXPECT_CLOSE(dbias, o.dbias, {.ulps = 1, .terms = double(n)}, &o.dbias_scale);
+  }
+}
 TEST(LayerNorm, OneElementIsItsMean) {
   const Tensor x = Tensor::normal(DType::f32, {3, 1}, 1), bias = Tensor::normal(DType::f32, {1}, 2);
   Tensor y(DType::f32, {3, 1});
