@@ -139,7 +139,7 @@ Status run_forward(const Launch<RmsNorm>& l) {
   const RowWalk<5> walk(outer_axes(d.shape), {&a.x, &a.residual, &a.y, &a.residual_out, &a.rstd});
   const auto kernel = BARACUDA_ISA_PICK_BF16(norm_kernels).forward[d.dtype];
   const bool past = a.y.data != a.x.data && (a.residual.absent() || !a.residual_out.absent()) && past_caches(a.y, a.residual.data);
-  parallel_for(walk.rows, grain(n), l.threads, [&](int64_t begin, int64_t end, int) {
+  parallel_for(walk.rows, long_grain(walk.rows, n, l.threads), l.threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[5], int64_t, int64_t rows) {
       kernel({at(a.x, o[0]), at(a.residual, o[1]), at(a.y, o[2]), at(a.residual_out, o[3]), at(a.rstd, o[4]), weight, walk.pitch(0),
               walk.pitch(1), walk.pitch(2), walk.pitch(3), walk.pitch(4), rows, n, d.eps, d.cast == NormCast::before_weight, past});

@@ -75,17 +75,24 @@ template <class Beside> BARACUDA_HD auto later_by(int64_t first, const Beside& b
   if constexpr (kAlone<Beside>) return beside;
   else return [&, first](auto packs, int64_t i, int count) __attribute__((always_inline)) { beside(packs, first + i, count); };
 }
-// The sum of f's products over a row: f(first element, elements, a, b) gives the two factors of packs side by side, beside() does what goes with
-// their line. The place of a lane is a constant in every call, so that lanes stay in registers.
-template <class T, class F, class Beside, int... L, int... K>
-BARACUDA_HD double sum_products(int64_t n, F f, const Beside& beside, std::integer_sequence<int, L...>, std::integer_sequence<int, K...>) {
+// Adds to sums[r] that of f's products over the r-th of R rows: f(r, first element, elements, a, b) gives the two factors of packs side by side, beside()
+// does what goes with their line. The place of a lane is a constant in every call, so that lanes stay in registers.
+template <class T, int R, class F, class Beside, int... L, int... K>
+BARACUDA_HD void sum_products(int64_t n, F f, const Beside& beside, double (&sums)[R], std::integer_sequence<int, L...>, std::integer_sequence<int, K...>) {
   using S = RowSum<T>;
   constexpr int N = S::N, P = kPacksOfLine<T>, Q = kTogether<T>;
-  S s;
+  S s[R];
   auto add = [&]<int W>(std::integral_constant<int, W>, int64_t i, int k, int count) __attribute__((always_inline)) {
-    Pack<Acc<T>, N> a[W], b[W];
-    f(i, count, a, b);
-    for (int q = 0; q < W; ++q) s.add(k + q, a[q], b[q]);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      Pack<Acc<T>, N> a[W], b[W];
+      f(r, i, count, a, b);
+      for (int q = 0; q < W; ++q) s[r].add(k + q, a[q], b[q]);
+    }
+  };
+  auto end_block = [&]() __attribute__((always_inline)) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) s[r].end_block();
   };
   constexpr std::integral_constant<int, P> line;
   constexpr std::integral_constant<int, Q> together;
@@ -93,30 +100,30 @@ BARACUDA_HD double sum_products(int64_t n, F f, const Beside& beside, std::integ
   if constexpr (N == 1) {  // unrolled 64 times, the portable unit took minutes to compile
     for (; i < n; ++i) {
       add(line, i, int(i % S::kLanesUsed), 1);
-      if ((i + 1) % S::kBlock == 0) s.end_block();
+      if ((i + 1) % S::kBlock == 0) end_block();
     }
   } else {
     for (; i + S::kLanesUsed <= n; i += S::kLanesUsed) {
       ((add(line, i + L * P * N, L * P, P * N), beside(line, i + L * P * N, P * N)), ...);
-      if ((i + S::kLanesUsed) % S::kBlock == 0) s.end_block();
+      if ((i + S::kLanesUsed) % S::kBlock == 0) end_block();
     }
     ((i + K * Q * N < n ? add(together, i + K * Q * N, K * Q, n - i - K * Q * N < Q * N ? int(n - i - K * Q * N) : Q * N) : void()), ...);
     if constexpr (!kAlone<Beside>)
       each_dealt_line<T>(n - i, [&](auto packs, int64_t at, int count) __attribute__((always_inline)) { beside(packs, i + at, count); });
   }
-  s.end_block();
-  return s.total();
+  end_block();
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) sums[r] += s[r].total();
 }
 // By pieces, which are added in order.
-template <class T, class F, class Beside> BARACUDA_HD double sum_products(int64_t n, F f, const Beside& beside) {
+template <class T, int R, class F, class Beside> BARACUDA_HD void sum_products(int64_t n, F f, const Beside& beside, double (&sums)[R]) {
   constexpr int packs = RowSum<T>::kPacks;
-  double sum = 0;
+  for (double& sum : sums) sum = 0;
   for (int64_t first = 0; first < n; first += kRowPiece)
-    sum += sum_products<T>(n - first < kRowPiece ? n - first : kRowPiece,
-                           [&](int64_t i, int count, auto& a, auto& b) __attribute__((always_inline)) { f(first + i, count, a, b); },
-                           later_by(first, beside), std::make_integer_sequence<int, packs / kPacksOfLine<T>>{},
-                           std::make_integer_sequence<int, packs / kTogether<T>>{});
-  return sum;
+    sum_products<T>(n - first < kRowPiece ? n - first : kRowPiece,
+                    [&](int r, int64_t i, int count, auto& a, auto& b) __attribute__((always_inline)) { f(r, first + i, count, a, b); },
+                    later_by(first, beside), sums, std::make_integer_sequence<int, packs / kPacksOfLine<T>>{},
+                    std::make_integer_sequence<int, packs / kTogether<T>>{});
 }
 // 1 / sqrt(mean(h^2) + eps) from the sum of squares, when that is in range for its type. If not, the row is summed again: f32
 // in f64, f64 times a power of two.
@@ -133,43 +140,62 @@ template <class T> BARACUDA_HD double inverse_rms(double sum, const T* h, int64_
   return scale / __builtin_sqrt(s / double(n) + eps * scale * scale);
 }
 
-template <class T, class Beside> BARACUDA_HD double sum_of_squares(const T* x, int64_t n, const Beside& beside) {
-  return sum_products<T>(n, [&](int64_t i, int count, auto& a, auto& b) __attribute__((always_inline)) {
-    if constexpr (std::is_same_v<Beside, Near>) fetch_near(x + i);
-    get_dealt<T>(a, x + i, count), get_dealt<T>(b, x + i, count);
-  }, beside);
+// R rows side by side, the k-th of them `row` + k `step`; `left` such groups are to be written, each `stride` rows behind the one before.
+struct Together {
+  int64_t row, step, stride, left;
+  int64_t of(int k) const { return row + k * step; }
+  Together later(int64_t groups) const { return {row + groups * stride, step, stride, left - groups}; }
+};
+template <class T, int R, class Beside> BARACUDA_HD void sums_of_squares(const T* const (&x)[R], int64_t n, const Beside& beside, double (&sums)[R]) {
+  sum_products<T>(n, [&](int r, int64_t i, int count, auto& a, auto& b) __attribute__((always_inline)) {
+    if constexpr (std::is_same_v<Beside, Near>) fetch_near(x[r] + i);
+    get_dealt<T>(a, x[r] + i, count), get_dealt<T>(b, x[r] + i, count);
+  }, beside, sums);
 }
 // Of g and xhat, not of g and x: xhat is near 1 for any x.
 template <class T, class A, class Beside> BARACUDA_HD double dot_of_gradient(const T* dy, const A* w, const T* x, A rstd, int64_t n, const Beside& beside) {
   const Pack<A, kLanes<A>> scale = double(rstd);
-  return sum_products<T>(n, [&]<int P>(int64_t i, int count, auto (&g)[P], auto& xhat) __attribute__((always_inline)) {
+  double sum[1];
+  sum_products<T>(n, [&]<int P>(int, int64_t i, int count, auto (&g)[P], auto& xhat) __attribute__((always_inline)) {
     if constexpr (std::is_same_v<Beside, Near>) fetch_near(dy + i), fetch_near(x + i);
     Pack<A, kLanes<A>> weight[P];
     get_beside<T>(weight, w + i, count), get_dealt<T>(g, dy + i, count), get_dealt<T>(xhat, x + i, count);
     for (int k = 0; k < P; ++k) g[k] = g[k] * weight[k], xhat[k] = xhat[k] * scale;
-  }, beside);
+  }, beside, sum);
+  return sum[0];
 }
 
 // h of the second pass, where it is not x: stored where the caller wants it, else in y (which may be x or residual).
 template <class T> T* kept_of(const RmsNormRows& p, int64_t r) {
   return p.residual_out ? static_cast<T*>(p.residual_out) + r * p.residual_out_pitch : static_cast<T*>(p.y) + r * p.y_pitch;
 }
-template <class T, bool kResidual, class Beside> BARACUDA_HD double squares(const RmsNormRows& p, int64_t r, const Beside& beside) {
-  const T* x = static_cast<const T*>(p.x) + r * p.x_pitch;
-  if constexpr (!kResidual) return sum_of_squares(x, p.n, beside);
-  const T* residual = static_cast<const T*>(p.residual) + r * p.residual_pitch;
-  T* kept = kept_of<T>(p, r);
-  return sum_products<T>(p.n, [&]<int P>(int64_t i, int count, auto (&a)[P], auto& b) __attribute__((always_inline)) {
-    if constexpr (std::is_same_v<Beside, Near>) fetch_near(x + i), fetch_near(residual + i);
-    get_dealt<T>(a, x + i, count), get_dealt<T>(b, residual + i, count);
+template <class T, bool kResidual, int R, class Beside> BARACUDA_HD void squares(const RmsNormRows& p, const Together& t, const Beside& beside, double (&sums)[R]) {
+  const T *x[R], *residual[R];
+  T* kept[R];
+  for (int r = 0; r < R; ++r) {
+    x[r] = static_cast<const T*>(p.x) + t.of(r) * p.x_pitch;
+    if constexpr (kResidual) residual[r] = static_cast<const T*>(p.residual) + t.of(r) * p.residual_pitch, kept[r] = kept_of<T>(p, t.of(r));
+  }
+  if constexpr (!kResidual) return sums_of_squares(x, p.n, beside, sums);
+  else sum_products<T>(p.n, [&]<int P, class V>(int r, int64_t i, int count, V (&a)[P], V (&b)[P]) __attribute__((always_inline)) {
+    if constexpr (std::is_same_v<Beside, Near>) fetch_near(x[r] + i), fetch_near(residual[r] + i);
+    get_dealt<T>(a, x[r] + i, count), get_dealt<T>(b, residual[r] + i, count);
     for (int k = 0; k < P; ++k) a[k] = a[k] + b[k];
-    put_dealt<T>(kept + i, a, count, false);
-    get_dealt<T>(a, kept + i, count), get_dealt<T>(b, kept + i, count);
-  }, beside);
+    put_dealt<T>(kept[r] + i, a, count, false);
+    get_dealt<T>(a, kept[r] + i, count), get_dealt<T>(b, kept[r] + i, count);
+  }, beside, sums);
 }
 // Sums of rows alone, once for all that calls them.
-template <class T, bool kResidual, class Beside> __attribute__((noinline)) double squares_alone(const RmsNormRows& p, int64_t r) { return squares<T, kResidual>(p, r, Beside()); }
-template <class T, class Beside> __attribute__((noinline)) double sum_of_squares_alone(const T* x, int64_t n) { return sum_of_squares(x, n, Beside()); }
+template <class T, bool kResidual, class Beside> __attribute__((noinline)) double squares_alone(const RmsNormRows& p, int64_t r) {
+  double sum[1];
+  squares<T, kResidual>(p, Together{r, 0, 0, 0}, Beside(), sum);
+  return sum[0];
+}
+template <class T, class Beside> __attribute__((noinline)) double sum_of_squares_alone(const T* x, int64_t n) {
+  double sum[1];
+  sums_of_squares({x}, n, Beside(), sum);
+  return sum[0];
+}
 template <class T, class Beside, class A> __attribute__((noinline)) double dot_alone(const T* dy, const A* w, const T* x, A rstd, int64_t n) {
   return dot_of_gradient(dy, w, x, rstd, n, Beside());
 }
@@ -182,67 +208,98 @@ template <class T> int rows_later(int64_t n) {
   const int64_t bytes = n * int64_t(sizeof(T));
   return kLanes<Acc<T>> == 1 || bytes > kBesideBytes ? 0 : bytes > kShortBytes ? 1 : 2;
 }
-// sum(row, beside) gives what line(row, that) takes to write lines.
-template <class T, class Sum, class Line> BARACUDA_HD void each_rows(int64_t rows, int64_t n, Sum sum, Line line) {
-  const int later = rows_later<T>(n);
+// Short rows of 16 or 8 lanes go four at a time: what ends a row is shared, and the processor has more lines under way. Gradients do not: with neighbours, two
+// or four at a time, which keep the order of dweight, they are slower.
+constexpr int kSideBySide = BARACUDA_VECTOR_BYTES == 64 ? 4 : 1;
+template <class T> bool go_side_by_side(int64_t rows, int64_t n) { return n * int64_t(sizeof(T)) <= kShortBytes && rows >= 2 * kSideBySide; }
+// sum(group, beside, that) makes what lines(group, that) takes to write lines of its rows.
+template <class T, int R, class Sum, class Lines> BARACUDA_HD void each_group(int64_t n, const Together& all, Sum sum, Lines lines) {
+  const int later = R > 1 ? 1 : rows_later<T>(n);
+  Summed<Acc<T>> waiting[2][R];
   if (!later)
-    for (int64_t r = 0; r < rows; ++r) each_dealt_line<T>(n, line(r, sum(r, Near())));
+    for (int64_t g = 0; g < all.left; ++g) {
+      sum(all.later(g), Near(), waiting[0]);
+      each_dealt_line<T>(n, lines(all.later(g), waiting[0]));
+    }
   else if constexpr (kLanes<Acc<T>> > 1) {
-    Summed<Acc<T>> waiting[2];
-    for (int64_t r = 0; r < later && r < rows; ++r) waiting[r] = sum(r, Nothing());
-    for (int64_t r = 0; r < rows; ++r) {
-      auto& summed = waiting[r & (later - 1)];
-      const auto write = line(r, summed);
-      if (r + later < rows) summed = sum(r + later, write);
+    for (int64_t g = 0; g < later && g < all.left; ++g) sum(all.later(g), Nothing(), waiting[g]);
+    for (int64_t g = 0; g < all.left; ++g) {
+      auto& summed = waiting[g & (later - 1)];
+      const auto write = lines(all.later(g), summed);
+      if (g + later < all.left) sum(all.later(g + later), write, summed);
       else each_dealt_line<T>(n, write);
     }
   }
 }
-// How many rows later than the one that is written a row is fetched.
-template <class T> int64_t rows_to_fetched(int64_t n, int64_t streams) {
-  const int64_t later = rows_later<T>(n), rows = kFetchedBeside / (n * int64_t(sizeof(T)));
+// How many groups later than the one that is written rows are fetched.
+template <class T, int R> int64_t groups_to_fetched(int64_t n, int64_t streams) {
+  const int64_t later = R > 1 ? 1 : rows_later<T>(n), rows = R > 1 ? 1 : kFetchedBeside / (n * int64_t(sizeof(T)));
   return later ? later + (rows > 1 ? rows : 1) : rows_ahead<T>(n, 1, streams);
 }
+template <class T> const T* row_to_fetch(const T* x, int64_t pitch, int64_t ahead, const Together& t) { return row_to_fetch(x, pitch * t.stride, ahead, t.left); }
 // The lines of P packs.
 template <int P, class T> BARACUDA_HD void fetch_packs(const T* x) {
 #pragma GCC unroll 8
   for (int b = 0; b < P * kLanes<Acc<T>> * int(sizeof(T)); b += 64) __builtin_prefetch(reinterpret_cast<const char*>(x) + b, 0, 3);
 }
 
-template <class T, bool kCastFirst, bool kResidual> void forward_rows(const RmsNormRows& p) {
+template <class T, bool kCastFirst, bool kResidual, int R> void forward_groups(const RmsNormRows& p, const Together& all) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
-  const int64_t ahead = rows_to_fetched<T>(p.n, 1);
+  const int64_t ahead = groups_to_fetched<T, R>(p.n, 1);
   const A* w = static_cast<const A*>(p.weight);
   const bool past = p.past;
   const auto h_of = [&](int64_t r) { return kResidual ? kept_of<T>(p, r) : static_cast<const T*>(p.x) + r * p.x_pitch; };
-  const auto sum = [&](int64_t r, const auto& beside) __attribute__((always_inline)) {
-    const auto squared = [&]() __attribute__((always_inline)) {
-      using Beside = std::remove_cvref_t<decltype(beside)>;
-      if constexpr (kAlone<Beside>) return squares_alone<T, kResidual, Beside>(p, r);
-      else return squares<T, kResidual>(p, r, beside);
-    };
-    const A rstd = A(p.known ? p.known->rstd : inverse_rms<T>(squared(), h_of(r), p.n, p.eps));
-    if (p.rstd) static_cast<A*>(p.rstd)[r * p.rstd_pitch] = rstd;
-    return Summed<A>{rstd, 0};
+  const auto sum = [&](const Together& t, const auto& beside, Summed<A> (&out)[R]) __attribute__((always_inline)) {
+    using Beside = std::remove_cvref_t<decltype(beside)>;
+    double squared[R] = {};
+    if (!p.known) {
+      if constexpr (kAlone<Beside>)
+        for (int r = 0; r < R; ++r) squared[r] = squares_alone<T, kResidual, Beside>(p, t.of(r));
+      else squares<T, kResidual>(p, t, beside, squared);
+    }
+    for (int r = 0; r < R; ++r) {
+      const A rstd = A(p.known ? p.known->rstd : inverse_rms<T>(squared[r], h_of(t.of(r)), p.n, p.eps));
+      if (p.rstd) static_cast<A*>(p.rstd)[t.of(r) * p.rstd_pitch] = rstd;
+      out[r] = {rstd, 0};
+    }
   };
-  each_rows<T>(p.rows, p.n, sum, [&](int64_t r, const Summed<A>& summed) {
-    const T *h = h_of(r), *next = row_to_fetch(static_cast<const T*>(p.x) + r * p.x_pitch, p.x_pitch, ahead, p.rows - r);
-    T* y = static_cast<T*>(p.y) + r * p.y_pitch;
-    const V scale = double(summed.rstd);
+  each_group<T, R>(p.n, all, sum, [&](const Together& t, const Summed<A> (&summed)[R]) {
+    const T *h[R], *next[R];
+    T* y[R];
+    V scale[R];
+    for (int r = 0; r < R; ++r) {
+      h[r] = h_of(t.of(r)), next[r] = row_to_fetch(static_cast<const T*>(p.x) + t.of(r) * p.x_pitch, p.x_pitch, ahead, t);
+      y[r] = static_cast<T*>(p.y) + t.of(r) * p.y_pitch, scale[r] = double(summed[r].rstd);
+    }
     return [=]<int P>(std::integral_constant<int, P>, int64_t i, int count) __attribute__((always_inline)) {
       V v[P], weight[P];
-      get_dealt<T>(v, h + i, count), get_beside<T>(weight, w + i, count);
-      fetch_packs<P>(next + i);
+      get_beside<T>(weight, w + i, count);
 #pragma GCC unroll 8
-      for (int k = 0; k < P; ++k) {
-        const V xhat = v[k] * scale;
-        v[k] = (kCastFirst ? rounded_to<T>(xhat) : xhat) * weight[k];
+      for (int r = 0; r < R; ++r) {
+        get_dealt<T>(v, h[r] + i, count);
+        fetch_packs<P>(next[r] + i);
+#pragma GCC unroll 8
+        for (int k = 0; k < P; ++k) {
+          const V xhat = v[k] * scale[r];
+          v[k] = (kCastFirst ? rounded_to<T>(xhat) : xhat) * weight[k];
+        }
+        put_dealt<T>(y[r] + i, v, count, past);
       }
-      put_dealt<T>(y + i, v, count, past);
     };
   });
+}
+// Rows side by side are a quarter of all rows apart.
+template <class T, bool kCastFirst, bool kResidual> void forward_rows(const RmsNormRows& p) {
+  int64_t done = 0;
+  if constexpr (!kResidual && kSideBySide > 1)
+    if (!p.known && go_side_by_side<T>(p.rows, p.n)) {
+      const int64_t groups = p.rows / kSideBySide;
+      forward_groups<T, kCastFirst, kResidual, kSideBySide>(p, {0, groups, 1, groups});
+      done = groups * kSideBySide;
+    }
+  forward_groups<T, kCastFirst, kResidual, 1>(p, {done, 0, 1, p.rows - done});
 }
 template <class T> void forward(const RmsNormRows& p) {
   if (kIsHalf<T> && p.cast_first) p.residual ? forward_rows<T, kIsHalf<T>, true>(p) : forward_rows<T, kIsHalf<T>, false>(p);
@@ -254,27 +311,28 @@ template <class T, bool kCastFirst, bool kResidual> void backward_rows(const Rms
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
-  const int64_t ahead = rows_to_fetched<T>(p.n, 2);
+  const int64_t ahead = groups_to_fetched<T, 1>(p.n, 2);
   const A* w = static_cast<const A*>(p.weight);
   A* dw = static_cast<A*>(p.dweight);
   const bool past = p.past;
   const auto dy_of = [&](int64_t r) { return static_cast<const T*>(p.dy) + r * p.dy_pitch; };
   const auto x_of = [&](int64_t r) { return static_cast<const T*>(p.x) + r * p.x_pitch; };
-  const auto sum = [&](int64_t r, const auto& beside) __attribute__((always_inline)) {
+  const auto sum = [&](const Together& t, const auto& beside, Summed<A> (&out)[1]) __attribute__((always_inline)) {
+    const int64_t r = t.row;
     const A rstd = A(p.known ? p.known->rstd : p.rstd ? static_cast<const A*>(p.rstd)[r * p.rstd_pitch] : A(inverse_rms<T>(sum_of_squares_alone<T, Nothing>(x_of(r), p.n), x_of(r), p.n, p.eps)));
-    if (p.known) return Summed<A>{rstd, A(-p.known->dot / double(p.known->n))};
-    const auto dot = [&]() __attribute__((always_inline)) {
-      using Beside = std::remove_cvref_t<decltype(beside)>;
-      if constexpr (kAlone<Beside>) return dot_alone<T, Beside>(dy_of(r), w, x_of(r), rstd, p.n);
-      else return dot_of_gradient(dy_of(r), w, x_of(r), rstd, p.n, beside);
-    };
-    return Summed<A>{rstd, A(-dot() / double(p.n))};
+    if (p.known) return (void)(out[0] = {rstd, A(-p.known->dot / double(p.known->n))});
+    using Beside = std::remove_cvref_t<decltype(beside)>;
+    double dot;
+    if constexpr (kAlone<Beside>) dot = dot_alone<T, Beside>(dy_of(r), w, x_of(r), rstd, p.n);
+    else dot = dot_of_gradient(dy_of(r), w, x_of(r), rstd, p.n, beside);
+    out[0] = {rstd, A(-dot / double(p.n))};
   };
-  each_rows<T>(p.rows, p.n, sum, [&](int64_t r, const Summed<A>& summed) {
+  each_group<T, 1>(p.n, {0, 0, 1, p.rows}, sum, [&](const Together& t, const Summed<A> (&summed)[1]) {
+    const int64_t r = t.row;
     const T *dy = dy_of(r), *x = x_of(r), *dh = kResidual ? static_cast<const T*>(p.dresidual_out) + r * p.dresidual_out_pitch : nullptr;
-    const T *next_dy = row_to_fetch(dy, p.dy_pitch, ahead, p.rows - r), *next_x = row_to_fetch(x, p.x_pitch, ahead, p.rows - r);
+    const T *next_dy = row_to_fetch(dy, p.dy_pitch, ahead, t), *next_x = row_to_fetch(x, p.x_pitch, ahead, t);
     T* dx = static_cast<T*>(p.dx) + r * p.dx_pitch;
-    const V scale = double(summed.rstd), minus_mean = double(summed.minus_mean);
+    const V scale = double(summed[0].rstd), minus_mean = double(summed[0].minus_mean);
     return [=]<int P>(std::integral_constant<int, P>, int64_t i, int count) __attribute__((always_inline)) {
       V e[P], v[P], weight[P], dweight[P];
       get_dealt<T>(e, dy + i, count), get_dealt<T>(v, x + i, count), get_beside<T>(weight, w + i, count);

@@ -156,5 +156,10 @@ template <class D> bool past_channels(const D& d, const TensorView& out, const v
 }
 // Rows of n elements that a worker takes at a time.
 inline int64_t grain(int64_t n) { return n < kPiece ? kPiece / n : 1; }
+// The same where the first and the last rows of a block go alone, the others beside one another: blocks are long where there are many of them.
+inline int64_t long_grain(int64_t rows, int64_t n, int threads) {
+  constexpr int64_t kLeast = 32, kBlocks = 8;  // rows of a block, blocks of a thread
+  return std::max(grain(n), std::min(std::max(8 * kPiece / n, kLeast), rows / (kBlocks * std::max(threads, 1))));
+}
 
 }  // namespace baracuda::norm_detail

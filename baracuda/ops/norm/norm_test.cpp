@@ -427,6 +427,33 @@ TEST(RmsNorm, InPlace) {
   { Tensor r = residual(); ASSERT_OK(run_plan<RmsNormBackward>(d, {dy, x0, weight, {}, r, r, {}})); EXPECT_TRUE(r.same_bits(dx)); }
 }
 
+// Of rows that go side by side: the bits of each alone, also in place.
+TEST(RmsNorm, ShortRowsTogetherAndAlone) {
+  if (on_cuda()) GTEST_SKIP() << "rows that go together are the CPU's";
+  for (DType t : kDTypesHere)
+    for (int64_t n : {1, 33, 192, 545, 2048})
+      for (NormCast cast : {NormCast::end, NormCast::before_weight}) {
+        constexpr int64_t rows = 27;
+        const RmsNormDescriptor d{.dtype = t, .shape = {rows, n}, .cast = cast};
+        Tensor x = Tensor::normal(t, d.shape, 1), y(t, d.shape), alone(t, d.shape);
+        Tensor rstd(accumulator(t), {rows}), rstd_alone(accumulator(t), {rows});
+        const Tensor weight = Tensor::normal(t, {n}, 2, 1, 1);
+        x.set(5 * n, 0), x.set(9 * n + n - 1, NAN);
+        ASSERT_OK(run_plan<RmsNorm>(d, {x, weight, {}, y, {}, rstd}));
+        for (int64_t r = 0; r < rows; ++r) {
+          const auto row = [&](const Tensor& v, int64_t m) {
+            TensorView one = v.view();
+            one.shape.dim[0] = 1, one.data = one.as<char>() + r * m * int64_t(byte_size(one.dtype));
+            return one;
+          };
+          ASSERT_OK(run_plan<RmsNorm>({.dtype = t, .shape = {1, n}, .cast = cast}, {row(x, n), weight, {}, row(alone, n), {}, row(rstd_alone, 1)}));
+        }
+        EXPECT_TRUE(y.same_bits(alone) && rstd.same_bits(rstd_alone)) << name(t) << " " << n;
+        ASSERT_OK(run_plan<RmsNorm>(d, {x, weight, {}, x, {}, {}}));
+        EXPECT_TRUE(x.same_bits(y)) << name(t) << " " << n;
+      }
+}
+
 TEST(RmsNorm, GradientByDirections) {
   for (NormWeight mode : {NormWeight::plain, NormWeight::one_plus}) {
     const RmsNormDescriptor d{.dtype = DType::f64, .shape = {3, 37}, .eps = 1e-3, .weight = mode};
