@@ -32,11 +32,11 @@ Status expect_fit(const KvCacheAppendDescriptor& d, int64_t place, std::string_v
   if (place >= 0 && place <= d.capacity - d.tokens) return {};
   return invalid(KvCacheAppend::name, text(what, " ", place, " plus ", d.tokens, " tokens must lie in the cache of ", d.capacity));
 }
-void append(const KvCacheAppendDescriptor& d, const KvCacheAppend::Args& a, const TensorView& from, const TensorView& to, int64_t width, int threads) {
+void append(const KvCacheAppendDescriptor& d, const KvCacheAppend::Args& a, const TensorView& from, const TensorView& to, int64_t width, bool large, int threads) {
   const RowWalk<2> walk({d.batch, d.heads, d.tokens}, {&from, &to});
   const int64_t size = int64_t(byte_size(d.dtype)), per_batch = d.heads * d.tokens;
   if (width == 0) return;
-  const bool past = walk.rows * width >= kPastCaches / size && past_caches(to, nullptr);
+  const bool past = large && past_caches(to, nullptr);
   const auto copy_past = BARACUDA_ISA_PICK(move_kernels).copy_past;
   parallel_for(walk.rows, width < kPiece ? kPiece / width : 1, threads, [&](int64_t begin, int64_t end, int) {
     const bool dense = walk.pitch(0) == width && walk.pitch(1) == width;
@@ -59,8 +59,9 @@ Status run_append(const Launch<KvCacheAppend>& l) {
   const KvCacheAppendDescriptor& d = l.desc;
   if (!l.args.lengths.absent())
     for (int64_t b = 0; b < d.batch; ++b) BARACUDA_TRY(expect_fit(d, place_of(l.args, b), text("lengths[", b, "] =")));
-  append(d, l.args, l.args.k, l.args.k_cache, d.head_dim, l.threads);
-  append(d, l.args, l.args.v, l.args.v_cache, value_dim(d), l.threads);
+  const bool large = d.batch * d.heads * d.tokens * (d.head_dim + value_dim(d)) >= kPastCaches / int64_t(byte_size(d.dtype));
+  append(d, l.args, l.args.k, l.args.k_cache, d.head_dim, large, l.threads);
+  append(d, l.args, l.args.v, l.args.v_cache, value_dim(d), large, l.threads);
   return {};
 }
 

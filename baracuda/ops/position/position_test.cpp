@@ -414,15 +414,18 @@ TEST(Rope, LargerThanTheCaches) {
 }
 TEST(KvCacheAppend, LargerThanTheCaches) {
   if (on_cuda()) GTEST_SKIP() << "stores past the caches are the CPU's";
-  const Shape shape{1, 16, 3300, 128}, cache{1, 16, 3301, 128};
-  Large x(DType::f32, shape), y(DType::f32, cache), off(DType::f32, cache, 1), v(DType::f32, cache);
-  ASSERT_TRUE(past_caches(y, nullptr));
-  const KvCacheAppendDescriptor d{DType::f32, 1, 16, 3300, 3301, 128, {}};
-  ASSERT_OK(run_plan<KvCacheAppend>(d, {x, x, {}, y, v, 1}));
-  ASSERT_OK(run_plan<KvCacheAppend>(d, {x, x, {}, off, v, 1}));
-  EXPECT_TRUE(y.same_bits(off));
-  for (int64_t h = 0; h < 16; ++h)
-    EXPECT_EQ(std::memcmp(y.view().as<float>() + (h * 3301 + 1) * 128, x.view().as<float>() + h * 3300 * 128, 3300 * 128 * 4), 0);
+  for (DType t : {DType::f32, DType::bf16}) {  // of bf16 keys and values are large together
+    const int64_t size = int64_t(byte_size(t)), capacity = t == DType::f32 ? 3301 : 6600;
+    const Shape shape{1, 16, 3300, 128}, cache{1, 16, capacity, 128};
+    Large x(t, shape), y(t, cache), off(t, cache, 1), v(t, cache);
+    ASSERT_TRUE(past_caches(y, nullptr));
+    const KvCacheAppendDescriptor d{t, 1, 16, 3300, capacity, 128, {}};
+    ASSERT_OK(run_plan<KvCacheAppend>(d, {x, x, {}, y, v, 1}));
+    ASSERT_OK(run_plan<KvCacheAppend>(d, {x, x, {}, off, v, 1}));
+    EXPECT_TRUE(y.same_bits(off));
+    for (int64_t h = 0; h < 16; ++h)
+      EXPECT_EQ(std::memcmp(y.view().as<char>() + (h * capacity + 1) * 128 * size, x.view().as<char>() + h * 3300 * 128 * size, size_t(3300 * 128 * size)), 0);
+  }
 }
 
 }  // namespace
