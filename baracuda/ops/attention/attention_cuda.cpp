@@ -95,9 +95,6 @@ std::string refuse_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
   if (d.has_bias()) return "for scores without bias";
   return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
 }
-// Weights of scores that lie farther apart than those of this softcap can, beyond what a float holds, are the other rows' (AttentionSoftcap.WeightsFarApart).
-constexpr double kMostCap = 150;
-std::string refuse_forward_sm90(const SdpaDescriptor& d, const PlanPreference& p) { return d.softcap > kMostCap ? "for a softcap of at most 150" : refuse_sm90(d, p); }
 uint32_t* carve_order(const SdpaDescriptor& d, Carver& c) { return d.varlen ? c.take<uint32_t>("order of blocks", 1 + d.batch * d.heads * blocks(d.q_len, 128)) : nullptr; }
 // Up to 64 columns: tiles of 64 keys, in blocks of 256 queries, of which as many as there are keys would leave little empty. The keys alone decide: bits follow from the tiles.
 bool few_keys(const SdpaDescriptor& d) { return d.head_dim <= 64 && d.dv() <= 64 && d.k_len <= 640 && 4 * 256 * blocks(d.k_len, 256) <= 5 * d.k_len; }
@@ -188,7 +185,7 @@ namespace library = attention::library;  // rows that are never chosen unasked: 
 template <> std::span<const Kernel<FlashSdpa>> cuda_kernels<FlashSdpa>() {
   static constexpr Kernel<FlashSdpa> list[] = {
       {.name = "flash_sdpa.cuda.wgmma", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_sm90),
-       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_forward_sm90, .carve = attention::carve_sm90, .prepare = attention::only_sm90},
+       .guarantee = attention::mma_guarantee, .refuse = attention::refuse_sm90, .carve = attention::carve_sm90, .prepare = attention::only_sm90},
       {.name = "flash_sdpa.cuda.split", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_split),
        .guarantee = attention::mma_guarantee, .refuse = attention::refuse_split, .carve = attention::carve_decode, .prepare = attention::only_sm90},
       {.name = "flash_sdpa.cuda.decode", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<FlashSdpa>(TypeList<f16, bf16>{}, attention::run_decode),

@@ -379,7 +379,7 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>
         for (int i = 0; i < 2; ++i) {
           const int r = first + 8 * i + g;
           const float sum = row_sum(l[i]);
-          factor[i] = sum == 0 ? 0 : 1 / sum;
+          factor[i] = sum == 0 ? 0 : sum == float(kInf) ? float(kNaN) : 1 / sum;  // NaN: the second pass takes all of the row
           if (r >= place->n) continue;
           if (lane % 4 == 0 && p.lse.p) {
             float* const lse = row_of<float>(p.lse, *place, r);

@@ -91,8 +91,8 @@ __device__ __forceinline__ bool soften_lazily(float (&x)[kSums][4], float (&m)[2
       most_of = fmaxf(most_of, __shfl_xor_sync(kAllLanes, most_of, 1));
       most_of = fmaxf(most_of, __shfl_xor_sync(kAllLanes, most_of, 2));
       if (!(most_of > kRoom) || most_of == float(kInf)) continue;
-      const float grown = m[i] + fminf(float(int(__float_as_uint(most_of) >> 23) - 127), 126);
-      shrink[i] = exp_weight<4>(V::of(m[i] - grown)).v;
+      const float grown = m[i] + fminf(float(int(__float_as_uint(most_of) >> 23) - 127), 125);
+      shrink[i] = exp_weight<4>(V::of(fmaxf(m[i] - grown, -126))).v;  // m + 125 is rounded, and what is just below 2^-126 would be 0
       m[i] = grown;
 #pragma unroll
       for (int j = 0; j < kSums; ++j) x[j][2 * i] *= shrink[i], x[j][2 * i + 1] *= shrink[i];

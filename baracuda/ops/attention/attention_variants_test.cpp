@@ -96,12 +96,35 @@ void check_far_apart(DType t, int64_t width, double cap, bool causal) {
 TEST(AttentionSoftcap, WeightsFarApart) {  // from weights that are 0 to some that pass what a float holds, alone or summed, beside the first keys' score
   for (DType t : {DType::f16, DType::bf16})
     for (int64_t width : {64, 128})
-      for (double cap : {150.0, 300.0})
+      for (double cap : {120.0, 150.0, 300.0})
         for (bool causal : {true, false}) check_far_apart(t, width, cap, causal);
 }
 TEST(AttentionScale, NegativeAndZero) {
   for (DType t : {DType::f32, DType::bf16})
     for (double scale : {-0.3, 0.0, 2.0}) check_sdpa(Sdpa({.dtype = t, .q_len = 30, .k_len = 140, .head_dim = 8, .scale = scale}, 4));
+}
+// Scores rise by 64 to 1000 from some 128 keys to others: by as much as rows scale them, so that weights beside the first tile's largest one reach the largest
+// float, pass it alone and pass it summed; values are small, so that their sums are finite there.
+TEST(AttentionScale, ScoresFarApart) {
+  constexpr double kFactors[] = {1.3125, 1.3203125, 1.328125, 1.3359375, 1.34375, 1.375, 4, 16};
+  constexpr int kLevels[][5] = {{4, 3, 2, 1, 0}, {1, 4, 2, 3, 0}};
+  for (DType t : {DType::f16, DType::bf16})
+    for (SdpaDescriptor d : {SdpaDescriptor{.q_len = 300, .k_len = 512, .head_dim = 64}, {.q_len = 300, .k_len = 520, .head_dim = 64, .causal = true}, {.q_len = 700, .k_len = 520, .head_dim = 64},
+                             {.q_len = 700, .k_len = 700, .head_dim = 64, .causal = true}, {.q_len = 300, .k_len = 520, .head_dim = 96}, {.q_len = 300, .k_len = 520, .head_dim = 128},
+                             {.q_len = 300, .k_len = 520, .head_dim = 128, .causal = true}, {.q_len = 300, .k_len = 520, .head_dim = 192}, {.q_len = 300, .k_len = 520, .head_dim = 256, .causal = true},
+                             {.q_len = 300, .k_len = 520, .head_dim = 64, .causal = true, .alibi = true}, {.q_len = 300, .k_len = 520, .head_dim = 128, .causal = true, .alibi = true}})
+      for (const auto& levels : kLevels) {
+        d.dtype = t, d.scale = 1;
+        Sdpa c(d, 61, 0.25);
+        for (int64_t i = 0; i < d.q_len; ++i) c.q.set(i * d.head_dim, kFactors[i % 8]);
+        for (int64_t j = 0; j < d.k_len; ++j) c.k.set(j * d.head_dim, 8 + 64 * levels[std::min<int64_t>(j / 128, 4)]);
+        for (int64_t i = 0; i < c.v.numel(); ++i) c.v.set(i, c.v.at(i) / 64);
+        SCOPED_TRACE(describe(d));
+        const SdpaTruth truth = sdpa_truth(c);
+        ASSERT_OK(c.forward());
+        EXPECT_CLOSE(c.y, truth.y, (Tolerance{.dtype = t, .ulps = 1, .terms = double(truth.terms)}), &truth.y_scale);
+        EXPECT_CLOSE(c.lse, truth.lse, (Tolerance{.dtype = accumulator(t), .ulps = 1, .terms = double(truth.terms)}), &truth.lse_scale);
+      }
 }
 TEST(AttentionAlibi, case_softcap_alibi_order) {
   for (DType t : kDTypesHere) {
