@@ -118,6 +118,7 @@ void carve_forward(const LayerNormDescriptor& d, const void*, Carver& c) {
   if (in_pieces(d, false)) Pieces(d, c);
   else carve_weight(d, c), carve_bias(d, c);
 }
+constexpr int64_t kLeastBeside = 1088;  // shorter rows are summed several at once
 Status run_forward(const Launch<LayerNorm>& l) {
   const LayerNormDescriptor& d = l.desc;
   const LayerNorm::Args& a = l.args;
@@ -129,10 +130,12 @@ Status run_forward(const Launch<LayerNorm>& l) {
   if (in_pieces(d, false)) return run_forward_in_pieces(l);
   Carver c = l.carver();
   void *weight = carve_weight(d, c), *bias = carve_bias(d, c);
-  prepare_vector(d.dtype, flat(d, a.weight), 1, weight, n, l.threads);
-  prepare_vector(d.dtype, flat(d, a.bias), -0.0, bias, n, l.threads);
+  const bool beside = BARACUDA_ISA_PICK_BF16(layer_norm_kernels).beside && d.dtype != DType::f64 && n >= kLeastBeside && n <= kSumChunk && n % kSumLanes == 0;
+  const bool dealt = beside && lies_dealt(d.dtype);
+  prepare_vector(d.dtype, flat(d, a.weight), 1, weight, n, l.threads, NormWeight::plain, dealt);
+  prepare_vector(d.dtype, flat(d, a.bias), -0.0, bias, n, l.threads, NormWeight::plain, dealt);
   const RowWalk<4> walk(outer(d), {&a.x, &a.y, &a.mean, &a.rstd});
-  standardize_rows(a, d.dtype, d.eps, {weight, bias}, walk, {.n = n}, past_caches(a.y, a.x.data), l.threads);
+  standardize_rows(a, d.dtype, d.eps, {weight, bias}, walk, {.n = n, .beside = beside}, past_caches(a.y, a.x.data), l.threads);
   return {};
 }
 

@@ -8,7 +8,84 @@ namespace baracuda {
 inline namespace BARACUDA_ISA {
 namespace {
 
+constexpr bool kBeside = BARACUDA_VECTOR_BYTES == 64;
+// Rows of one chunk: while one is written the next one's distances from its mean are summed, and the one after that, which comes from memory.
+template <class T> void forward_beside(const LayerNormRows& p) {
+  using A = Acc<T>;
+  constexpr int N = kLanes<A>, P = kPacksOfLine<T>, packs = kSumLanes / N;
+  using V = Pack<A, N>;
+  alignas(64) A buffer[kSumChunk];
+  const A *w = static_cast<const A*>(p.weight), *b = static_cast<const A*>(p.bias);
+  const int64_t n = p.n, rows = p.rows;
+  const bool past = p.past;
+  const auto x_of = [&](int64_t r) { return static_cast<const T*>(p.x) + r * p.x_pitch; };
+  const auto keep = [&](int64_t r, const Statistics& s) {
+    if (p.mean) static_cast<A*>(p.mean)[r * p.mean_pitch] = A(s.shift + s.rest);
+    if (p.rstd) static_cast<A*>(p.rstd)[r * p.rstd_pitch] = A(s.rstd);
+    return s;
+  };
+  const auto alone = [&](int64_t r) {
+    Chunks<T> chunks{x_of(r), nullptr, buffer};
+    return keep(r, statistics(n, p.eps, chunks));
+  };
+  const auto writer = [&](int64_t r, const Statistics& s) {
+    const T *x = x_of(r), *next = row_to_fetch(x, p.x_pitch, 3, rows - r);
+    T* y = static_cast<T*>(p.y) + r * p.y_pitch;
+    const V shift(s.shift), rest(s.rest), scale(s.rstd);
+    return [=](int64_t i) __attribute__((always_inline)) {
+      V v[P], weight[P], bias[P];
+      get_dealt<T>(v, x + i, P * N), get_beside<T>(weight, w + i, P * N), get_beside<T>(bias, b + i, P * N);
+      __builtin_prefetch(next + i, 0, 3);
+#pragma GCC unroll 8
+      for (int k = 0; k < P; ++k) v[k] = standardized(v[k], shift, rest, scale, weight[k], bias[k]);
+      put_dealt<T>(y + i, v, P * N, past);
+    };
+  };
+  const auto fold = [](V (&acc)[packs]) {
+    put_in_order<T>(acc);
+    return double(fold_lanes(acc));
+  };
+  Statistics found = alone(0);
+  A mean = 0;
+  if (rows > 2) chunk_moments(x_of(1), int(n), mean);
+  int64_t r = 0;
+  for (; r + 2 < rows; ++r) {
+    const auto write = writer(r, found);
+    const T *second = x_of(r + 1), *third = x_of(r + 2);
+    const V point = double(mean);
+    V sum[packs], distances[packs], squares[packs];
+#pragma GCC unroll 64
+    for (int k = 0; k < packs; ++k) sum[k] = distances[k] = squares[k] = -0.0;
+    for (int64_t i = 0; i < n; i += kSumLanes)
+#pragma GCC unroll 64
+      for (int k = 0; k < packs; k += P) {
+        V v[P];
+        get_dealt<T>(v, third + i + k * N, P * N);
+#pragma GCC unroll 8
+        for (int j = 0; j < P; ++j) sum[k + j] = sum[k + j] + v[j];
+        get_dealt<T>(v, second + i + k * N, P * N);
+#pragma GCC unroll 8
+        for (int j = 0; j < P; ++j) {
+          const V d = v[j] - point;
+          distances[k + j] = distances[k + j] + d, squares[k + j] = fma(d, d, squares[k + j]);
+        }
+        write(i + k * N);
+      }
+    Chunks<T> chunks{second, nullptr, buffer};
+    const double rest = fold(distances);
+    found = keep(r + 1, statistics_of(moments_of(rest, fold(squares), double(n)), double(mean), n, p.eps, chunks));
+    mean = A(fold(sum) / double(n));
+  }
+  for (; r < rows; ++r) {
+    if (r + 1 == rows && r > 0) found = alone(r);
+    const auto write = writer(r, found);
+    for (int64_t i = 0; i < n; i += P * N) write(i);
+  }
+  if (past) store_past_fence();
+}
 template <class T> void forward(const LayerNormRows& p) {
+  if constexpr (kBeside && sizeof(Acc<T>) == 4)
+    if (p.beside) return forward_beside<T>(p);
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   using V = Pack<A, N>;
@@ -159,6 +236,6 @@ extern constexpr LayerNormKernels layer_norm_kernels = {
     by_dtype<void (*)(const LayerNormChunks&)>(Floating{}, []<class T>() { return &moments<T>; }),
     by_dtype<void (*)(const LayerNormChunks&)>(Floating{}, []<class T>() { return &gradient<T>; }),
     by_dtype<Statistics (*)(const void*, int64_t, double, const ChunkSums*)>(Floating{}, []<class T>() { return &join_moments<T>; }),
-    [](const ChunkSums* sums, int64_t chunks) { return chunk_sums_of(joined_gradient(sums, chunks)); }};
+    [](const ChunkSums* sums, int64_t chunks) { return chunk_sums_of(joined_gradient(sums, chunks)); }, kBeside};
 }  // namespace BARACUDA_ISA
 }  // namespace baracuda

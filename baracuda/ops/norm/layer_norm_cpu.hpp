@@ -17,6 +17,7 @@ struct LayerNormRows {
   int64_t span = 1, groups = 1;
   const RowLay *x_lay = nullptr, *y_lay = nullptr;  // how the elements of a row lie; null: dense
   const Statistics* known = nullptr;                // of the one row of which this is a piece; null: made here, rows are whole
+  bool beside = false;  // rows, dense and no more than a chunk, are summed beside others that are written; weight and bias are dealt where the dtype lies_dealt()
 };
 // A row of `length` elements: its statistics, and the sums that its gradient takes.
 struct LayerNormKnown {
@@ -45,6 +46,7 @@ struct LayerNormKernels {
   ByDType<void (*)(const LayerNormChunks&)> moments, gradient;
   ByDType<Statistics (*)(const void* x, int64_t n, double eps, const ChunkSums*)> join_moments;
   ChunkSums (*join_gradient)(const ChunkSums*, int64_t chunks);
+  bool beside;  // registers are enough
 };
 BARACUDA_ISA_TABLE_BF16(LayerNormKernels, layer_norm_kernels)
 

@@ -216,6 +216,7 @@ TEST(LayerNorm, LargeMeanCostsNothing) {  // the mean in two words: 1e4 and a sp
 }
 TEST(LayerNorm, VarianceOutOfRange) {
   struct { DType t; double size; int64_t n; } const cases[] = {{DType::f32, 1e30, 100}, {DType::f32, 1e-30, 100}, {DType::f64, 1e200, 100}, {DType::f64, 1e-200, 100}, {DType::f16, 1e4, 100}, {DType::f32, 1e30, 101},
+                                                                {DType::f32, 1e30, 1344}, {DType::bf16, 1e-30, 1344},
                                                                 {DType::f32, 1e30, 20000}, {DType::f32, 1e-30, 20000}, {DType::bf16, 1e30, 40000}, {DType::f16, 1e4, 20480}};
   for (const auto& c : cases) {
     SCOPED_TRACE(text(name(c.t), " ", c.size, " ", c.n));
@@ -229,7 +230,7 @@ TEST(LayerNorm, VarianceOutOfRange) {
 }
 TEST(LayerNorm, ConstantRowsNaNAndInfinity) {
   for (DType t : {DType::f32, DType::f16})
-    for (int64_t n : {40, 20480}) {
+    for (int64_t n : {40, 1344, 20480}) {
       Tensor x(t, {4, n}, std::vector<double>(size_t(4 * n), 3.3)), y(t, {4, n});
       x.set(n + n / 4, NAN), x.set(2 * n + n / 4, INFINITY);
       ASSERT_OK(run_plan<LayerNorm>({.dtype = t, .shape = {4, n}}, {x, {}, {}, y, {}, {}}));
@@ -249,7 +250,7 @@ TEST(LayerNorm, EmptyShapes) {
 }
 TEST(LayerNorm, InPlaceAndSets) {
   for (DType t : {DType::f32, DType::f16, DType::bf16})
-    for (int64_t n : {50, 1300}) for (double size : {1.0, 3e-39}) {  // of subnormal halves, too
+    for (int64_t n : {50, 1300, 1344}) for (double size : {1.0, 3e-39}) {  // of subnormal halves, too
       const LayerNormDescriptor d{.dtype = t, .shape = {6, n}};
       const Tensor x = Tensor::normal(t, d.shape, 1), dy = Tensor::normal(t, d.shape, 2), w = Tensor::normal(t, {n}, 3, 0, size);
       Tensor y(t, d.shape), dx(t, d.shape);

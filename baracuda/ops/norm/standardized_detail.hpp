@@ -35,13 +35,14 @@ Status check_backward(std::string_view op, const D& d, const StandardizedBackwar
 struct RowsOf {
   int64_t n, span = 1, groups = 1;
   const RowLay *x_lay = nullptr, *y_lay = nullptr;
+  bool beside = false;
 };
 inline void standardize_rows(const StandardizedArgs& a, DType dtype, double eps, const Vectors& v, const RowWalk<4>& walk, const RowsOf& of, bool past, int threads) {
   const auto kernel = BARACUDA_ISA_PICK_BF16(layer_norm_kernels).forward[dtype];
-  parallel_for(walk.rows, grain(of.n), threads, [&](int64_t begin, int64_t end, int) {
+  parallel_for(walk.rows, of.beside ? long_grain(walk.rows, of.n, threads) : grain(of.n), threads, [&](int64_t begin, int64_t end, int) {
     walk.runs(begin, end, [&](const int64_t (&o)[4], int64_t first, int64_t rows) {
       kernel({at(a.x, o[0]), v.weight, v.bias, at(a.y, o[1]), at(a.mean, o[2]), at(a.rstd, o[3]), walk.pitch(0), walk.pitch(1), walk.pitch(2),
-              walk.pitch(3), rows, of.n, eps, past, first, of.span, of.groups, of.x_lay, of.y_lay});
+              walk.pitch(3), rows, of.n, eps, past, first, of.span, of.groups, of.x_lay, of.y_lay, nullptr, of.beside});
     });
   });
 }
