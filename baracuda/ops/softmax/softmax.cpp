@@ -11,6 +11,7 @@ namespace {
 
 using namespace softmax_detail;
 bool is_log(const SoftmaxDescriptor& d) { return d.kind == SoftmaxKind::log_softmax; }
+bool of_halves(const SoftmaxDescriptor& d) { return byte_size(out_dtype(d)) == 2; }  // all tensors are of one type then
 
 Status validate_common(std::string_view op, const SoftmaxDescriptor& d) {
   if (!valid_enum(d.kind)) return invalid(op, text("kind ", int(d.kind), " is not a kind"));
@@ -37,6 +38,7 @@ int64_t tile(const SoftmaxDescriptor& d) { return kSoftmaxTile / int64_t(byte_si
 struct Scratch {
   char* buffer[2];              // of every worker, `size` numbers each
   char *max, *sum;              // of every worker, of three blocks of kMostLines each
+  bool* near;                   // likewise
   char *chunk_max, *chunk_sum;  // of every line, where lines may be split
   int64_t size;
   Scratch(const SoftmaxDescriptor& d, Carver& c, int buffers) {
@@ -47,6 +49,7 @@ struct Scratch {
       buffer[k] = k < buffers ? static_cast<char*>(c.take_bytes(k ? "second block" : "block", size * c.threads(), size_t(bytes))) : nullptr;
     max = static_cast<char*>(c.take_bytes("maxima", 3 * kMostLines * c.threads(), size_t(bytes)));
     sum = static_cast<char*>(c.take_bytes("sums", 3 * kMostLines * c.threads(), size_t(bytes)));
+    near = static_cast<bool*>(c.take_bytes("rows in a narrow range", 3 * kMostLines * c.threads(), sizeof(bool)));
     const int64_t shared = n > kSumChunk ? sum_chunks(n) * lines : 0;
     chunk_max = static_cast<char*>(c.take_bytes("maxima of chunks", shared, size_t(bytes)));
     chunk_sum = static_cast<char*>(c.take_bytes("sums of chunks", shared, size_t(bytes)));
@@ -163,7 +166,7 @@ template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<
         for (int64_t i = 0; i + (columns ? most : 1) <= rows; i += most) {
           SoftmaxBlock& b = ring[made % 3] = block_of(worker, 0, 0, int(std::min(most, rows - i)));
           const int64_t results = (worker * 3 + made % 3) * kMostLines * bytes;
-          b.max = s.max + results, b.sum = s.sum + results;
+          b.max = s.max + results, b.sum = s.sum + results, b.near = s.near + results / bytes;
           if (columns) {
             b.ld = most;
             if (Pass::kStages == 3 && made % 2) b.buffer[0] = static_cast<char*>(b.buffer[0]) + w.n * most * bytes;
@@ -275,7 +278,7 @@ template <int K> struct Forward {
   }
   void load(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
     fetch(b, lay, walk, step, at, lines, elements);
-    k.lay[int(lay)].exp_sum[!is_log(d)][acc](b);
+    (of_halves(d) ? k.lay[int(lay)].exp_sum_of_halves[!is_log(d)][d.dtype] : k.lay[int(lay)].exp_sum[!is_log(d)][acc])(b);
   }
   void reload(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
     is_log(d) ? fetch(b, lay, walk, step, at, lines, elements) : load(b, lay, walk, step, at, lines, elements);
@@ -351,7 +354,7 @@ template <int K> struct Backward {
   }
   void finish(SoftmaxBlock& b, SoftmaxLay lay, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
     b.out = place(b, a.dx, K - 1, walk, step, at, lines, elements);
-    k.lay[int(lay)].finish[int(is_log(d) ? SoftmaxFinish::log_slope : SoftmaxFinish::slope)][acc][d.dtype](b);
+    k.lay[int(lay)].finish[int(!is_log(d) ? SoftmaxFinish::slope : of_halves(d) ? SoftmaxFinish::log_slope_of_halves : SoftmaxFinish::log_slope)][acc][d.dtype](b);
   }
 };
 

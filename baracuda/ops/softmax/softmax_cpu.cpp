@@ -48,7 +48,7 @@ template <class T, class A, bool kNegate> void load_rows(const SoftmaxBlock& b) 
   }
 }
 // The padding adds exp(-inf) = 0, which changes no bit.
-template <class A, bool kKeep> void exp_sum_rows(const SoftmaxBlock& b) {
+template <class T, class A, bool kKeep> void exp_sum_rows(const SoftmaxBlock& b) {
   constexpr int N = kLanes<A>;
   for (int c = 0; c < b.count; ++c) {
     A* x = buffer_of<A>(b, 0, c);
@@ -57,7 +57,7 @@ template <class A, bool kKeep> void exp_sum_rows(const SoftmaxBlock& b) {
     static_cast<A*>(b.sum)[c] = chunk_sum<A>(0, (b.m + N - 1) / N * N, [&](auto acc, int64_t i) __attribute__((always_inline)) {
       __builtin_prefetch(next + i * b.next_step, 0, 2);
       constexpr int W = decltype(acc)::kWidth;
-      const auto e = softmax::exp_up(load<W>(x + i) - Pack<A, W>(base));
+      const auto e = exp_up_for<T>(load<W>(x + i) - Pack<A, W>(base));
       if constexpr (kKeep) store<A, W>(x + i, e);
       return acc + e;
     });
@@ -130,7 +130,7 @@ template <class T, bool kNegate, SoftmaxFinish F> void again_rows(const SoftmaxB
     auto element = [&](int i, int count) __attribute__((always_inline)) {
       __builtin_prefetch(next + i * b.next_step, 0, 2);
       const V v = value(i, count);
-      return finished<F, false>(F == SoftmaxFinish::value ? softmax::exp_up(v - base) : v, v, max, sum, V(1));
+      return finished<F, false>(F == SoftmaxFinish::value ? exp_up_for<T>(v - base) : v, v, max, sum, V(1));
     };
     auto put_up_to = [&](int end) __attribute__((always_inline)) {
       for (; i < end; i += N) put<T>(y + i, element(i, end - i < N ? end - i : N), end - i < N ? end - i : N, 1);
@@ -184,7 +184,7 @@ template <class T, bool kNegate, bool kLog, bool kFull> void short_rows_of(const
       for (int k = 0; k < kMost; ++k) {
         sum[k] = -0.0;
         if (r >= rows || k >= packs) continue;
-        sum[k] = softmax::exp_up(value(r, k) - own);
+        sum[k] = exp_up_for<T>(value(r, k) - own);
         if constexpr (!kLog) store<A, N>(e[r] + k * N, sum[k]);
       }
 #pragma GCC unroll 64
@@ -315,7 +315,7 @@ template <class A> BARACUDA_HD void get_tile(const void* line, int count, Full<A
   for (int k = 0; k < kTilePacks<A>; ++k)
     v[k] = count - k * N <= 0 ? Full<A>(0) : get<A, N>(static_cast<const A*>(line) + k * N, count - k * N < N ? count - k * N : N);
 }
-template <class A, bool kKeep> void exp_sum_columns(const SoftmaxBlock& b) {
+template <class T, class A, bool kKeep> void exp_sum_columns(const SoftmaxBlock& b) {
   constexpr int N = kLanes<A>;
   Full<A> base[kTilePacks<A>];
   get_tile<A>(b.max, b.count, base);
@@ -324,7 +324,7 @@ template <class A, bool kKeep> void exp_sum_columns(const SoftmaxBlock& b) {
   sum_columns<A>(b, [&](int r, int k, Full<A> acc) __attribute__((always_inline)) {
     A* x = static_cast<A*>(b.buffer[0]) + r * kTile<A> + k * N;
     __builtin_prefetch(next + r * b.next_step + k * N * b.next_line, 0, 2);
-    const Full<A> e = softmax::exp_up(load<N>(x) - base[k]);
+    const Full<A> e = exp_up_for<T>(load<N>(x) - base[k]);
     if constexpr (kKeep) store<A, N>(x, e);
     return acc + e;
   });
@@ -386,7 +386,9 @@ template <class A, bool kLog> void join(const SoftmaxJoin& p) {
     V top = -kInf;
     for (int64_t c = 0; c < p.chunks; ++c) top = larger(get<A, N>(max + c * p.pitch + i, count), top);
     const V base = softmax::base(top);
-    auto weight = [&](int64_t c) __attribute__((always_inline)) { return softmax::weight(get<A, N>(max + c * p.pitch + i, count), base); };
+    auto weight = [&](int64_t c) __attribute__((always_inline)) {  // of the only chunk, if it has a finite maximum, exp_up(0)
+      return p.chunks == 1 ? where(abs(top) < kInf, V(1 / softmax::kDown<V>), V(kNaN)) : softmax::weight(get<A, N>(max + c * p.pitch + i, count), base);
+    };
     const V all = p.chunks == 1 ? get<A, N>(sum + i, count) : sum_pairs<V>(p.chunks, [&](int64_t c) __attribute__((always_inline)) {
       return get<A, N>(sum + c * p.pitch + i, count) * (weight(c) * softmax::kDown<V>);
     });
@@ -422,6 +424,7 @@ template <SoftmaxLay L, class T, class A> constexpr SoftmaxPass load_pass() {
 }
 template <SoftmaxLay L, SoftmaxFinish F, class A, class U> constexpr SoftmaxPass finish_pass() {
   if constexpr (sizeof(Acc<U>) > sizeof(A) || (!kBackward<F> && !std::is_same_v<Acc<U>, A>)) return nullptr;
+  else if constexpr (F == SoftmaxFinish::log_slope_of_halves && !(kIsHalf<U> && std::is_same_v<A, float>)) return nullptr;
   else if constexpr (L == SoftmaxLay::rows) return &finish_rows<F, A, U>;
   else return &finish_columns<F, A, U>;
 }
@@ -438,14 +441,17 @@ template <SoftmaxLay L, class Table> constexpr void fill(Table& t) {
   });
   t.adjust[0] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &adjust_rows<A, false> : &adjust_columns<A, false>; });
   t.adjust[1] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &adjust_rows<A, true> : &adjust_columns<A, true>; });
-  t.exp_sum[0] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &exp_sum_rows<A, false> : &exp_sum_columns<A, false>; });
-  t.exp_sum[1] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &exp_sum_rows<A, true> : &exp_sum_columns<A, true>; });
+  t.exp_sum[0] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &exp_sum_rows<A, A, false> : &exp_sum_columns<A, A, false>; });
+  t.exp_sum_of_halves[0] = by_dtype<SoftmaxPass>(TypeList<f16, bf16>{}, []<class T>() { return rows ? &exp_sum_rows<T, float, false> : &exp_sum_columns<T, float, false>; });
+  t.exp_sum[1] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &exp_sum_rows<A, A, true> : &exp_sum_columns<A, A, true>; });
+  t.exp_sum_of_halves[1] = by_dtype<SoftmaxPass>(TypeList<f16, bf16>{}, []<class T>() { return rows ? &exp_sum_rows<T, float, true> : &exp_sum_columns<T, float, true>; });
   t.sum[0] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &sum_rows<A, false> : &sum_products_columns<A, false>; });
   t.sum[1] = by_dtype<SoftmaxPass>(Computing{}, []<class A>() { return rows ? &sum_rows<A, true> : &sum_products_columns<A, true>; });
   t.finish[0] = finishes<L, SoftmaxFinish::value>();
   t.finish[1] = finishes<L, SoftmaxFinish::log_value>();
   t.finish[2] = finishes<L, SoftmaxFinish::slope>();
   t.finish[3] = finishes<L, SoftmaxFinish::log_slope>();
+  t.finish[4] = finishes<L, SoftmaxFinish::log_slope_of_halves>();
   if constexpr (rows) {
     t.again[0] = by_dtype<SoftmaxPass>(Floating{}, []<class T>() -> SoftmaxPass {
       return [](const SoftmaxBlock& b) { b.negate ? again_rows<T, true, SoftmaxFinish::value>(b) : again_rows<T, false, SoftmaxFinish::value>(b); };

@@ -18,6 +18,7 @@ struct SoftmaxBlock {
   void* buffer[2];             // A: x and then exp(x - base); backward: dy, y
   int64_t ld;
   void *max, *sum;             // A [count]
+  bool* near;                  // [count], of rows of halves in a stream: no element is 60 below the maximum
   int count, m;
   bool negate;                 // softmin
   bool safe;                   // of short rows: safe_softmax
@@ -36,13 +37,14 @@ struct SoftmaxJoin {
   bool safe;
 };
 enum class SoftmaxLay : uint8_t { rows, columns, count };
-enum class SoftmaxFinish : uint8_t { value, log_value, slope, log_slope, count };
+enum class SoftmaxFinish : uint8_t { value, log_value, slope, log_slope, log_slope_of_halves, count };
 using SoftmaxPass = void (*)(const SoftmaxBlock&);
 struct SoftmaxKernels {
   struct {
     ByDType<ByDType<SoftmaxPass>> load;     // [dtype of in][A]: buffer[0] = in or -in, max
     ByDType<SoftmaxPass> adjust[2];         // [A]: buffer[0] scaled, -inf where the mask is 0, and its max; [1] buffer[0] is 0 there
     ByDType<SoftmaxPass> exp_sum[2];        // [A]: sum of exp; [1] keeps exp in the buffer
+    ByDType<SoftmaxPass> exp_sum_of_halves[2];  // [dtype of out], of A in f32: likewise
     ByDType<SoftmaxPass> sum[2];            // [A]: sum of buffer[0] * buffer[1]; [1] of buffer[0]
     ByDType<ByDType<SoftmaxPass>> finish[int(SoftmaxFinish::count)];  // [A][dtype of out]
     ByDType<SoftmaxPass> again[2];          // [dtype of in and out, which lie alike]: load, exp and finish without a buffer, of rows; [1] the logarithm
@@ -63,7 +65,7 @@ inline constexpr int kSoftmaxStream = 32;
 using SoftmaxStep = void (*)(const SoftmaxBlock* const (&blocks)[3]);
 struct SoftmaxStreams {
   // [lay][logarithm][dtype]: finishes blocks[0], takes the exps and sums of blocks[1] and the maxima of blocks[2]. Of columns, the buffer[0] of
-  // blocks[0] is that of blocks[2], too; of rows there is the logarithm of f32 alone: others wait for arithmetic anyhow.
+  // blocks[0] is that of blocks[2], too; of rows that of blocks[1]. There is no softmax of rows of f32, whose exps would take the first-level cache.
   ByDType<SoftmaxStep> forward[int(SoftmaxLay::count)][2];
   // [lay][logarithm][dtype]: finishes blocks[0], sums blocks[1]; both have the buffers.
   ByDType<SoftmaxStep> backward[int(SoftmaxLay::count)][2];

@@ -1,6 +1,7 @@
 #pragma once
 // What the instruction-set units of softmax share: elements between memory and the computing type, and how a line is finished.
 #include "baracuda/math/bf16_instruction.hpp"
+#include "baracuda/math/exp_of_halves.hpp"
 #include "baracuda/ops/softmax/softmax_cpu.hpp"
 #include "baracuda/ops/softmax/softmax_math.hpp"
 
@@ -37,13 +38,20 @@ template <class T, int N> BARACUDA_HD T top_lane(Pack<T, N> v) {
   else return top_lane(larger(v.half(0), v.half(1)));
 }
 
+// exp_up for results of T, all tensors being of one type. kNear: no d is below -86.
+template <class T, bool kNear = false, class V> BARACUDA_HD V exp_up_for(V d) {
+  if constexpr (kIsHalf<T>) return exp_up_for_half<T, kNear>(d);
+  else return softmax::exp_up(d);
+}
 template <SoftmaxFinish F, bool kOnce, class V> BARACUDA_HD V finished(V a, V b, V max, V sum, V sign) {
   if constexpr (F == SoftmaxFinish::value) return kOnce ? a * sum : softmax::value(a, sum, max);
   else if constexpr (F == SoftmaxFinish::log_value) return softmax::log_value(a, max, sum);
   else if constexpr (F == SoftmaxFinish::slope) return softmax::slope(a, b, sum, sign);
-  else return softmax::log_slope(a, b, sum, sign);
+  else if constexpr (F == SoftmaxFinish::log_slope) return softmax::log_slope(a, b, sum, sign);
+  else return sign * fma(-exp_or_zero(b), sum, a);
 }
-template <SoftmaxFinish F> inline constexpr bool kBackward = F == SoftmaxFinish::slope || F == SoftmaxFinish::log_slope;
+template <SoftmaxFinish F> inline constexpr bool kBackward = F >= SoftmaxFinish::slope;
+template <class T> inline constexpr SoftmaxFinish kLogSlope = kIsHalf<T> ? SoftmaxFinish::log_slope_of_halves : SoftmaxFinish::log_slope;
 
 }  // namespace softmax
 }  // namespace baracuda

@@ -16,28 +16,41 @@ using V = Full<float>;
 
 BARACUDA_HD V each(const void* p, int c) { return double(at<float>(p, c)); }
 
+// 2 N elements as load_dealt has them, or one behind the other.
+template <class T, bool kDealt> BARACUDA_HD Twice<V> both_of(const T* p) {
+  if constexpr (kDealt) return load_dealt<N>(p);
+  else return {load<N>(p), load<N>(p + N)};
+}
 // Where a row is written: from `head` on what is written together begins at multiples of its size, if it goes past the caches. Two packs at a time.
 template <class T, bool kPast> struct Out {
   T* y;
   int head;
   BARACUDA_HD Out(const SoftmaxBlock& b, int c) : y(static_cast<T*>(b.out) + c * b.pitch), head(kPast ? head_of<T, N>(y) : 0) {}
-  // element(j, count) of the pack that belongs to step i, or of it and the next one, and before the first step of what stands before it.
+  // What stands before the first step; element(j, count).
   template <class F> BARACUDA_HD void begin(const F& element) const {
     for (int j = 0; j < head; j += N) put<T>(y + j, element(j, head - j < N ? head - j : N), head - j < N ? head - j : N, 1);
   }
-  template <bool kWhole, class F> BARACUDA_HD void step(int64_t i, int64_t m, const F& element) const {
+  // The two packs that belong to step i, which are there; of(j): as both_of<kDealt> has them.
+  template <bool kDealt, bool kNormal, class F> BARACUDA_HD void twice(int64_t i, const F& of) const {
+    const Twice<V> v = of(i + head);
+    if constexpr (kDealt) store_dealt_rounded<T, N, kNormal>(y + i + head, v.low, v.high, kPast);
+    else store_twice_rounded<T, N>(y + i + head, v.low, v.high, kPast);
+  }
+  // The pack that belongs to step i, or it and the next one.
+  template <class F> BARACUDA_HD void once(int64_t i, int64_t m, const F& element) const {
     const int64_t j = i + head, left = m - j;
     const bool second = i / N % 2;
-    if (!second && (kWhole || left >= 2 * N)) store_twice_rounded<T, N>(y + j, element(j, N), element(j + N, N), kPast);
+    if (!second && left >= 2 * N) store_twice_rounded<T, N>(y + j, element(j, N), element(j + N, N), kPast);
     else if (!second && left >= N) store<T, N>(y + j, element(j, N));
-    else if (!kWhole && left > 0 && left < N) put<T>(y + j, element(j, int(left)), int(left), 1);
+    else if (left > 0 && left < N) put<T>(y + j, element(j, int(left)), int(left), 1);
   }
 };
 BARACUDA_HD bool row_past(const SoftmaxBlock* b) { return b && b->past && b->m >= 2 * N; }
-// f<whole>(accumulator, i) at every pack of a row, summed as chunk_sum does. Whole: i + N + head elements are there.
-template <class F> BARACUDA_HD float over_row(int64_t m, int head, const F& f) {
+// twice(accumulator, accumulator, i) at every two packs of a row, while i + 2 N + head elements are there, summed as chunk_sum does: as both_of<kDealt>
+// has them. once(accumulator, i) at the others, a pack each.
+template <class T, bool kDealt, class F, class G> BARACUDA_HD float over_row(int64_t m, int head, const F& twice, const G& once) {
   if constexpr (N == 1) {
-    return chunk_sum<float>(0, int(m), [&](auto acc, int64_t i) __attribute__((always_inline)) { return f.template operator()<false>(acc, i); });
+    return chunk_sum<float>(0, int(m), [&](auto acc, int64_t i) __attribute__((always_inline)) { return once(acc, i); });
   } else {
     constexpr int P = kSumLanes / N;
     V acc[P];
@@ -46,44 +59,59 @@ template <class F> BARACUDA_HD float over_row(int64_t m, int head, const F& f) {
     int64_t i = 0;
     for (; i + kSumLanes + head <= m; i += kSumLanes)
 #pragma GCC unroll 64
-      for (int k = 0; k < P; ++k) acc[k] = f.template operator()<true>(acc[k], i + k * N);
+      for (int k = 0; k < P; k += 2) twice(acc[k], acc[k + 1], i + k * N);
+    if constexpr (kDealt && kStep<T, N> == 2)
+#pragma GCC unroll 64
+      for (int k = 0; k < P; k += 2) {
+        const Twice<V> in_order = by_turns(acc[k], acc[k + 1], std::make_integer_sequence<int, N>{});
+        acc[k] = in_order.low, acc[k + 1] = in_order.high;
+      }
     if (i < m) {
       alignas(64) float lane[kSumLanes];
       for (int k = 0; k < P; ++k) store<float, N>(lane + k * N, acc[k]);
       for (; i < m; i += N) {
         float* const l = lane + i % kSumLanes;
-        store<float, N>(l, f.template operator()<false>(V(load<N>(l)), i));
+        store<float, N>(l, once(V(load<N>(l)), i));
       }
       for (int k = 0; k < P; ++k) acc[k] = load<N>(lane + k * N);
     }
     return fold_lanes(acc);
   }
 }
-template <bool kWhole, class T> BARACUDA_HD V part(const T* p, int64_t left, double fill) {
-  return kWhole || left >= N ? V(load<N>(p)) : load_tail<N>(p, int(left & (N - 1)), fill);
+template <class T> BARACUDA_HD V part(const T* p, int64_t left, double fill) {
+  return left >= N ? V(load<N>(p)) : load_tail<N>(p, int(left & (N - 1)), fill);
+}
+template <class T> BARACUDA_HD void fetch_line_ahead(const T* p, int64_t i) {  // at every line once
+  constexpr int kLine = 64 / int(sizeof(T));
+  if (i % (kLine > N ? kLine : N) == 0) fetch_ahead<64>(p + i);
 }
 BARACUDA_HD bool has(const SoftmaxBlock* b, int c) { return b && c < b->count; }
 template <class T, bool kLog, bool kBefore, bool kNow, bool kPast> void backward_row(Blocks b, int c) {
-  constexpr SoftmaxFinish F = kLog ? SoftmaxFinish::log_slope : SoftmaxFinish::slope;
+  constexpr SoftmaxFinish F = kLog ? kLogSlope<T> : SoftmaxFinish::slope;
   const SoftmaxBlock &before = *b[kBefore ? 0 : 1], &now = *b[kNow ? 1 : 0];
   const int64_t m = now.m;
   auto row = [&](const void* in, const SoftmaxBlock& block) __attribute__((always_inline)) { return static_cast<const T*>(in) + c * block.pitch; };
   const T *const dy0 = row(before.in, before), *const y0 = row(before.second, before), *const dy1 = row(now.in, now), *const y1 = row(now.second, now);
   const V dot = kBefore ? each(before.sum, c) : V(0), sign = before.sign;
-  auto element = [&](int64_t j, int count) __attribute__((always_inline)) {
-    return finished<F, true>(part<false>(dy0 + j, count, 0), part<false>(y0 + j, count, 0), V(0), dot, sign);
-  };
+  auto of = [&](V dy, V y) __attribute__((always_inline)) { return finished<F, true>(dy, y, V(0), dot, sign); };
+  auto element = [&](int64_t j, int count) __attribute__((always_inline)) { return of(part(dy0 + j, count, 0), part(y0 + j, count, 0)); };
+  auto add = [&](V acc, V dy, V y) __attribute__((always_inline)) { return kLog ? acc + dy : fma(dy, y, acc); };
   const Out<T, kPast> out(before, c);
   if constexpr (kBefore) out.begin(element);
-  const float total = over_row(m, kBefore ? out.head : 0, [&]<bool kWhole>(V acc, int64_t i) __attribute__((always_inline)) {
-    if constexpr (kBefore) out.template step<kWhole>(i, m, element);
-    if constexpr (kNow) {  // the padding adds -0, which changes no bit
-      constexpr int kLine = 64 / int(sizeof(T));
-      if (i % (kLine > N ? kLine : N) == 0) fetch_ahead<64>(dy1 + i), fetch_ahead<64>(y1 + i);
-      const V dy = part<kWhole>(dy1 + i, m - i, -0.0);
-      acc = kLog ? acc + dy : fma(dy, part<kWhole>(y1 + i, m - i, 1), acc);
+  const float total = over_row<T, true>(m, kBefore ? out.head : 0, [&](V& first, V& second, int64_t i) __attribute__((always_inline)) {
+    if constexpr (kBefore) out.template twice<true, false>(i, [&](int64_t j) __attribute__((always_inline)) {
+      const Twice<V> dy = both_of<T, true>(dy0 + j), y = both_of<T, true>(y0 + j);
+      return Twice<V>{of(dy.low, y.low), of(dy.high, y.high)};
+    });
+    if constexpr (kNow) {
+      for (int k = 0; k < 2 * N; k += N) fetch_line_ahead(dy1, i + k), fetch_line_ahead(y1, i + k);
+      const Twice<V> dy = both_of<T, true>(dy1 + i), y = kLog ? dy : both_of<T, true>(y1 + i);
+      first = add(first, dy.low, y.low), second = add(second, dy.high, y.high);
     }
-    return acc;
+  }, [&](V acc, int64_t i) __attribute__((always_inline)) {
+    if constexpr (kBefore) out.once(i, m, element);
+    if constexpr (!kNow) return acc;  // the padding adds -0, which changes no bit
+    else return add(acc, part(dy1 + i, m - i, -0.0), part(y1 + i, m - i, 1));
   });
   if constexpr (kNow) static_cast<float*>(now.sum)[c] = total;
 }
@@ -100,60 +128,132 @@ template <class T, bool kLog> void backward_rows(Blocks b) {
   store_past_fence();
 }
 
-// The logarithm: a row is finished, the next one's exps are summed and the one after that is looked through for its maximum.
-template <class T, bool kBefore, bool kNow, bool kAfter, bool kPast> void forward_row(Blocks b, int c) {
+// The largest element of a row and, of halves, whether all lie near it. add() takes what both_of takes, or a pack.
+template <class T> struct Extremes {
+  V most = -kInf, least = kInf;
+#if BARACUDA_VECTOR_BYTES == 64
+  // Halves as integers: the largest one is the largest half, if that is not negative; the largest without a sign is the least half, or none is negative.
+  static constexpr bool kWords = kIsHalf<T>;
+  __m512i largest[2] = {_mm512_set1_epi16(-0x8000), _mm512_set1_epi16(-0x8000)}, unsigned_largest[2] = {};
+#else
+  static constexpr bool kWords = false;
+#endif
+  BARACUDA_HD void add(V v) {
+    most = larger(v, most);
+    if constexpr (kIsHalf<T>) least = smaller(v, least);
+  }
+  BARACUDA_HD void add(const T* p, [[maybe_unused]] int which) {
+#if BARACUDA_VECTOR_BYTES == 64
+    if constexpr (kWords) {
+      const __m512i x = _mm512_loadu_si512(p);
+      largest[which] = _mm512_max_epi16(x, largest[which]), unsigned_largest[which] = _mm512_max_epu16(x, unsigned_largest[which]);
+      return;
+    }
+#endif
+    const Twice<V> v = both_of<T, true>(p);
+    add(v.low), add(v.high);
+  }
+  BARACUDA_HD void put([[maybe_unused]] const T* x, [[maybe_unused]] int64_t m, const SoftmaxBlock& b, int c) {
+#if BARACUDA_VECTOR_BYTES == 64
+    if constexpr (kWords) {
+      alignas(64) T words[4 * N];
+      _mm512_store_si512(words, _mm512_max_epi16(largest[0], largest[1]));
+      _mm512_store_si512(words + 2 * N, _mm512_max_epu16(unsigned_largest[0], unsigned_largest[1]));
+      for (int k = 0; k < 2; ++k) {
+        most = larger(load<N>(words + k * N), most);
+        least = smaller(load<N>(words + (2 + k) * N), least);
+      }
+      if (!(top_lane(most) >= 0))  // NaN, too
+        for (int64_t i = 0; i < m; i += N) most = larger(part(x + i, m - i, -kInf), most);
+    }
+#endif
+    const float top = top_lane(most);
+    static_cast<float*>(b.max)[c] = top;
+    if constexpr (kIsHalf<T>) b.near[c] = top < 60 - top_lane(-smaller(least, V(0)));
+  }
+};
+// A row is finished, the next one's exps are summed and the one after that is looked through for its maximum. Of softmax the exps stand in the buffer.
+// A line that is one chunk has a factor in one part.
+template <class T, bool kLog, bool kBefore, bool kNow, bool kAfter, bool kPast, bool kDealt, bool kNear> void forward_row(Blocks b, int c) {
+  constexpr SoftmaxFinish F = kLog ? SoftmaxFinish::log_value : SoftmaxFinish::value;
   const SoftmaxBlock &before = *b[kBefore ? 0 : kNow ? 1 : 2], &now = *b[kNow ? 1 : kBefore ? 0 : 2], &after = *b[kAfter ? 2 : kNow ? 1 : 0];
   const int64_t m = now.m;
   auto row = [&](const SoftmaxBlock& block) __attribute__((always_inline)) { return static_cast<const T*>(block.in) + c * block.pitch; };
   const T *const x0 = row(before), *const x1 = row(now), *const x2 = row(after);
+  float* const e = buffer_of<float>(now, 0, c);
   const V sum = kBefore ? each(before.sum, c) : V(0), max = kBefore ? each(before.max, c) : V(0), base = kNow ? softmax::base(each(now.max, c)) : V(0);
-  auto element = [&](int64_t j, int count) __attribute__((always_inline)) { return softmax::log_value(part<false>(x0 + j, count, 0), max, sum); };
-  constexpr int kTops = N > 1 ? kSumLanes / N : 1;
-  V top[kTops];
-  for (V& t : top) t = -kInf;
+  auto of = [&](V v) __attribute__((always_inline)) { return finished<F, true>(v, v, max, sum, V(1)); };
+  auto element = [&](int64_t j, int count) __attribute__((always_inline)) { return of(kLog ? part(x0 + j, count, 0) : part(e + j, count, 0)); };
+  Extremes<T> found;
   const Out<T, kPast> out(before, c);
   if constexpr (kBefore) out.begin(element);
-  const float total = over_row(m, kBefore ? out.head : 0, [&]<bool kWhole>(V acc, int64_t i) __attribute__((always_inline)) {
-    if constexpr (kBefore) out.template step<kWhole>(i, m, element);
+  const float total = over_row<T, kDealt>(m, kBefore ? out.head : 0, [&](V& first, V& second, int64_t i) __attribute__((always_inline)) {
+    if constexpr (kBefore) out.template twice<kDealt, kNear && !kLog>(i, [&](int64_t j) __attribute__((always_inline)) {
+      const Twice<V> v = kLog ? both_of<T, kDealt>(x0 + j) : both_of<float, false>(e + j);
+      return Twice<V>{of(v.low), of(v.high)};
+    });
     if constexpr (kAfter) {
-      constexpr int kLine = 64 / int(sizeof(T));
-      if (i % (kLine > N ? kLine : N) == 0) fetch_ahead<64>(x2 + i);
-      V& t = top[i / N % kTops];
-      t = larger(part<kWhole>(x2 + i, m - i, -kInf), t);
+      for (int k = 0; k < 2 * N; k += N) fetch_line_ahead(x2, i + k);
+      found.add(x2 + i, i / (2 * N) % 2);
     }
-    if constexpr (kNow) acc = acc + softmax::exp_up(part<kWhole>(x1 + i, m - i, -kInf) - base);
+    if constexpr (kNow) {
+      const Twice<V> x = both_of<T, kDealt>(x1 + i), u{exp_up_for<T, kNear>(x.low - base), exp_up_for<T, kNear>(x.high - base)};
+      if constexpr (!kLog) store<float, N>(e + i, u.low), store<float, N>(e + i + N, u.high);
+      first += u.low, second += u.high;
+    }
+  }, [&](V acc, int64_t i) __attribute__((always_inline)) {
+    if constexpr (kBefore) out.once(i, m, element);
+    if constexpr (kAfter) found.add(part(x2 + i, m - i, kNaN));  // a NaN enters neither
+    if constexpr (kNow) {
+      const V u = exp_up_for<T>(part(x1 + i, m - i, -kInf) - base);
+      if constexpr (!kLog) store<float, N>(e + i, u);
+      acc += u;
+    }
     return acc;
   });
   if constexpr (kNow) static_cast<float*>(now.sum)[c] = total;
-  if constexpr (kAfter) {
-    for (int k = 1; k < kTops; ++k) top[0] = larger(top[k], top[0]);
-    static_cast<float*>(after.max)[c] = top_lane(top[0]);
-  }
+  if constexpr (kAfter) found.put(x2, m, after, c);
 }
-template <class T, bool kPast> void forward_lines(Blocks b) {
+// Exps of halves stand in the buffer as they are dealt where rows begin with a line.
+template <class T> BARACUDA_HD bool whole_lines(const void* p, int64_t step) { return (uintptr_t(p) | uintptr_t(step) * sizeof(T)) % 64 == 0; }
+template <class T, bool kLog> BARACUDA_HD bool is_dealt(const SoftmaxBlock& b) {
+  return kLog || !row_past(&b) || whole_lines<T>(b.out, b.pitch);
+}
+template <class T, bool kLog, bool kPast, bool kDealt> BARACUDA_HD void forward_lines(Blocks b) {
   const int lines[] = {b[0] ? b[0]->count : 0, b[1] ? b[1]->count : 0, b[2] ? b[2]->count : 0};
   for (int c = 0; c < lines[0] || c < lines[1] || c < lines[2]; ++c) {
-    if (has(b[0], c) && has(b[1], c) && has(b[2], c)) {
-      forward_row<T, true, true, true, kPast>(b, c);
-      continue;
-    }
-    if (has(b[0], c)) forward_row<T, true, false, false, false>(b, c);
-    if (has(b[1], c)) forward_row<T, false, true, false, false>(b, c);
-    if (has(b[2], c)) forward_row<T, false, false, true, false>(b, c);
+    if constexpr (kPast || kDealt)
+      if (has(b[0], c) && has(b[1], c) && has(b[2], c)) {
+        if (kIsHalf<T> && b[0]->near[c] && b[1]->near[c]) forward_row<T, kLog, true, true, true, kPast, kDealt, kIsHalf<T>>(b, c);
+        else forward_row<T, kLog, true, true, true, kPast, kDealt, false>(b, c);
+        continue;
+      }
+    if (has(b[0], c)) forward_row<T, kLog, true, false, false, false, kDealt, false>(b, c);
+    if (has(b[1], c)) forward_row<T, kLog, false, true, false, false, kDealt, false>(b, c);
+    if (has(b[2], c)) forward_row<T, kLog, false, false, true, false, kDealt, false>(b, c);
   }
 }
-template <class T> void forward_rows(Blocks b) {
-  if (!row_past(b[0])) return forward_lines<T, false>(b);
-  forward_lines<T, true>(b);
-  store_past_fence();
+template <class T, bool kLog> void forward_rows(Blocks b) {
+  const bool dealt = is_dealt<T, kLog>(b[0] ? *b[0] : b[1] ? *b[1] : *b[2]);
+  for (int k = 1; k < 3; ++k)
+    if (b[k] && is_dealt<T, kLog>(*b[k]) != dealt) {  // one after the other
+      for (int i = 0; i < 3; ++i) {
+        const SoftmaxBlock* alone[3] = {};
+        alone[i] = b[i];
+        if (b[i]) forward_rows<T, kLog>(alone);
+      }
+      return;
+    }
+  const bool past = row_past(b[0]);
+  if (dealt) past ? forward_lines<T, kLog, true, true>(b) : forward_lines<T, kLog, false, true>(b);
+  else if constexpr (!kLog) past ? forward_lines<T, kLog, true, false>(b) : forward_lines<T, kLog, false, false>(b);
+  if (past) store_past_fence();
 }
 
 // --- columns
 constexpr int W = kSoftmaxStream, P = W / N;
 constexpr int kAhead = 24;  // rows that are fetched ahead into the second-level cache
 
-// Rows begin with a line of the caches.
-template <class T> BARACUDA_HD bool whole_lines(const void* p, int64_t step) { return (uintptr_t(p) | uintptr_t(step) * sizeof(T)) % 64 == 0; }
 template <class T> BARACUDA_HD void fetch(const T* p, bool whole) {
   for (int i = 0; i < W; i += 64 / int(sizeof(T))) __builtin_prefetch(p + i, 0, 2);
   if (!whole) __builtin_prefetch(p + W - 1, 0, 2);
@@ -206,7 +306,7 @@ template <class T, bool kLog, bool kBefore, bool kNow, bool kAfter, bool kOnce =
         top[k] = larger(v, top[k]);
       }
       if constexpr (kNow) {
-        const V u = softmax::exp_up(V(load<N>(e)) - base[k]);
+        const V u = exp_up_for<T>(V(load<N>(e)) - base[k]);
         if constexpr (!kLog) store<float, N>(e, u);
         store<float, N>(l, V(load<N>(l)) + u);
       }
@@ -227,7 +327,7 @@ template <class T, bool kLog> void forward_columns(Blocks b) {
   if (b[2]) forward_tile<T, kLog, false, false, true>(b);
 }
 template <class T, bool kLog, bool kBefore, bool kNow> void backward_tile(Blocks b) {
-  constexpr SoftmaxFinish F = kLog ? SoftmaxFinish::log_slope : SoftmaxFinish::slope;
+  constexpr SoftmaxFinish F = kLog ? kLogSlope<T> : SoftmaxFinish::slope;
   const SoftmaxBlock &before = *b[kBefore ? 0 : 1], &now = *b[kNow ? 1 : 0];
   V dot[P];
   for (int k = 0; k < P; ++k) dot[k] = kBefore ? V(load<N>(static_cast<const float*>(before.sum) + k * N)) : V(0);
@@ -267,7 +367,8 @@ template <class T, bool kLog> void backward_columns(Blocks b) {
 
 template <bool kLog> constexpr void fill(SoftmaxStreams& s) {
   using Types = TypeList<f16, bf16, float>;
-  if constexpr (kLog) s.forward[int(SoftmaxLay::rows)][kLog] = by_dtype<SoftmaxStep>(TypeList<float>{}, []<class T>() { return &forward_rows<T>; });
+  using Rows = std::conditional_t<kLog, Types, TypeList<f16, bf16>>;
+  s.forward[int(SoftmaxLay::rows)][kLog] = by_dtype<SoftmaxStep>(Rows{}, []<class T>() { return &forward_rows<T, kLog>; });
   s.forward[int(SoftmaxLay::columns)][kLog] = by_dtype<SoftmaxStep>(Types{}, []<class T>() { return &forward_columns<T, kLog>; });
   s.backward[int(SoftmaxLay::rows)][kLog] = by_dtype<SoftmaxStep>(Types{}, []<class T>() { return &backward_rows<T, kLog>; });
   s.backward[int(SoftmaxLay::columns)][kLog] = by_dtype<SoftmaxStep>(Types{}, []<class T>() { return &backward_columns<T, kLog>; });

@@ -250,6 +250,44 @@ TEST(Softmax, LongRowsDoNotDependOnTheBatch) {
       EXPECT_TRUE(here.same_bits(y) && grad.same_bits(dx));
     }
 }
+// Rows of a tensor larger than the caches, which begin with a line of them or not, are what each row is alone: near their maximum, far from it, none
+// positive, masked, equal, with infinities and NaN.
+TEST(Softmax, RowsPastTheCaches) {
+  if (on_cuda()) GTEST_SKIP() << "on CUDA nothing is written past the caches";
+  for (DType t : {DType::f16, DType::bf16, DType::f32})
+    for (int64_t n : {1024, 4001})
+      for (SoftmaxKind kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) {
+        const int64_t rows = (int64_t(25) << 20) / (n * int64_t(byte_size(t))), bytes = n * int64_t(byte_size(t));
+        const SoftmaxDescriptor d{kind, t, {rows, n}, 1}, one{kind, t, {1, n}, 1};
+        const Tensor pool = Tensor::normal(t, {64, n}, 1, 0, 3), dy = Tensor::normal(t, {64, n}, 2);
+        Tensor x(t, d.shape), y(t, d.shape), dys(t, d.shape), dx(t, d.shape), y1(t, one.shape), dx1(t, one.shape);
+        const auto row = [&](const Tensor& all, int64_t r) {
+          TensorView v = all;
+          v.shape = one.shape, v.data = all.view().as<char>() + r * bytes;
+          return v;
+        };
+        for (int64_t r = 0; r < rows; ++r) {
+          std::memcpy(row(x, r).data, row(pool, r % 64).data, size_t(bytes)), std::memcpy(row(dys, r).data, row(dy, r % 64).data, size_t(bytes));
+          const int form = int(r / 3 % 11);
+          for (int64_t i = 0; i < n && (form == 1 || form == 3); ++i) x.set(r * n + i, form == 1 ? -std::fabs(x.at(r * n + i)) - 0.5 : i % 3 ? -INFINITY : 2);
+          if (form == 2) x.set(r * n + n / 2, -90), x.set(r * n + n - 1, -1e4);
+          if (form == 4) x.set(r * n + r % n, NAN);
+          if (form == 5) x.set(r * n + r % n, INFINITY);
+          if (form == 6) x.set(r * n + r % n, 60000);
+        }
+        ASSERT_OK(run_plan<Softmax>(d, {x, y}));
+        ASSERT_OK(run_plan<SoftmaxBackward>(d, {dys, y, dx}));
+        int64_t wrong = 0;
+        for (int64_t r = 0; r < rows; r += r < 70 ? 1 : 61) {
+          ASSERT_OK(run_plan<Softmax>(one, {row(x, r), y1}));
+          ASSERT_OK(run_plan<SoftmaxBackward>(one, {row(dys, r), row(y, r), dx1}));
+          const int form = int(r / 3 % 11);
+          if (form == 4 || form == 5) wrong += !std::isnan(y.at(r * n + 1)) || !std::isnan(y.at(r * n + n - 1)) || !std::isnan(y1.at(7)) || !std::isnan(dx.at(r * n + 2));
+          else wrong += std::memcmp(row(y, r).data, y1.view().data, size_t(bytes)) != 0 || std::memcmp(row(dx, r).data, dx1.view().data, size_t(bytes)) != 0;
+        }
+        EXPECT_EQ(wrong, 0) << name(t) << " " << n << " " << enum_name(kind);
+      }
+}
 TEST(Softmax, NanInfinityAndNegativeInfinity) {
   const double inf = INFINITY;
   for (int64_t n : {4, 20, 5000, 20480})
