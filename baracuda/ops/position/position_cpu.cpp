@@ -1,7 +1,7 @@
 // Rope: y_a = x_a c - x_b s, y_b = x_b c + x_a s. Reads x, writes y; the floor is memory bandwidth. The sines of 64 positions
 // stay in the second-level cache while all heads that stand there are turned; with a single row at each position they are made
 // beside it, so that it comes from memory meanwhile.
-#include "baracuda/math/bf16_instruction.hpp"
+#include "baracuda/math/bf16_flushed.hpp"
 #include "baracuda/ops/position/position_cpu.hpp"
 #include "baracuda/ops/position/position_math.hpp"
 
@@ -205,7 +205,7 @@ template <bool kMade, class T, class F> BARACUDA_HD void each_row(const RopeRows
     }
   }
 }
-template <bool kMade, class T> void half_split_rows(const RopeRows& p) {
+template <bool kMade, class T, bool kLook> __attribute__((noinline)) void half_split_rows(const RopeRows& p) {
   using A = Acc<T>;
   constexpr int N = kLanes<A>;
   const int64_t half = p.half, twices = half / (2 * N) * (2 * N);
@@ -213,8 +213,8 @@ template <bool kMade, class T> void half_split_rows(const RopeRows& p) {
   auto twice = [half, past](const T* x, T* y, const auto& turns, int64_t i) __attribute__((always_inline)) {
     const auto a = product<Pack<A, N>>({load<N>(x + i), load<N>(x + half + i)}, turns.template at<N>(i));
     const auto b = product<Pack<A, N>>({load<N>(x + i + N), load<N>(x + half + i + N)}, turns.template at<N>(i + N));
-    store_twice_rounded<T, N>(y + i, a.cosine, b.cosine, past);
-    store_twice_rounded<T, N>(y + half + i, a.sine, b.sine, past);
+    store_twice_flushed<kLook, T, N>(y + i, a.cosine, b.cosine, past);
+    store_twice_flushed<kLook, T, N>(y + half + i, a.sine, b.sine, past);
   };
   if (twices == half && p.n == 2 * half)  // nothing else in the loop
     return each_row<kMade, T>(p, [half, twice](const T* x, T* y, const auto& turns) __attribute__((always_inline)) {
@@ -241,7 +241,7 @@ template <bool kMade, class T> void half_split_rows(const RopeRows& p) {
     copy_rest(p, x, y);
   });
 }
-template <bool kMade, class T> void interleaved_rows(const RopeRows& p) {
+template <bool kMade, class T, bool kLook> __attribute__((noinline)) void interleaved_rows(const RopeRows& p) {
   constexpr int N = kLanes<Acc<T>>;
   const int64_t half = p.half;
   each_row<kMade, T>(p, [&](const T* x, T* y, const auto& turns) __attribute__((always_inline)) {
@@ -249,7 +249,7 @@ template <bool kMade, class T> void interleaved_rows(const RopeRows& p) {
       constexpr int W = decltype(width)::value;
       const auto [a, b] = load_apart<W>(x + 2 * i);
       const auto t = product<Pack<Acc<T>, W>>({a, b}, turns.template at<W>(i));
-      store_by_turns_rounded<T, W>(y + 2 * i, t.cosine, t.sine, past);
+      store_by_turns_flushed<kLook, T, W>(y + 2 * i, t.cosine, t.sine, past);
     };
     int64_t i = 0;
     if constexpr (N > 1)
@@ -258,8 +258,19 @@ template <bool kMade, class T> void interleaved_rows(const RopeRows& p) {
     copy_rest(p, x, y);
   });
 }
-template <class T> void half_split(const RopeRows& p) { p.make ? half_split_rows<true, T>(p) : half_split_rows<false, T>(p); }
-template <class T> void interleaved(const RopeRows& p) { p.make ? interleaved_rows<true, T>(p) : interleaved_rows<false, T>(p); }
+// Rows that are written past the caches, so that x stays, and long enough for a change of modes: subnormal results are looked for where one was noted.
+template <class T, class Rows> void flushed(const RopeRows& p, Rows rows) {
+  constexpr int64_t kLeast = 8192;
+  if constexpr (kFlushes<T>)
+    if (p.past && p.rows * p.heads * p.n >= kLeast && ran_without_subnormals<RopeRows>(rows(std::false_type()), p)) return;
+  rows(std::true_type())(p);
+}
+template <class T> void half_split(const RopeRows& p) {
+  flushed<T>(p, [&]<bool kLook>(std::bool_constant<kLook>) { return p.make ? &half_split_rows<true, T, kLook> : &half_split_rows<false, T, kLook>; });
+}
+template <class T> void interleaved(const RopeRows& p) {
+  flushed<T>(p, [&]<bool kLook>(std::bool_constant<kLook>) { return p.make ? &interleaved_rows<true, T, kLook> : &interleaved_rows<false, T, kLook>; });
+}
 
 constexpr PositionKernels make() {
   return {&fill_digits, by_dtype<void (*)(const RopeTable&)>(Floating{}, []<class T>() { return &table<Acc<T>, Product<T>>; }),

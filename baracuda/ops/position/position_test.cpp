@@ -407,8 +407,20 @@ TEST(Rope, LargerThanTheCaches) {
       const RopeDescriptor d{.dtype = t, .shape = {2, t == DType::f32 ? 16 : 32, 1601, 128}, .pairing = pairing};
       Large x(t, d.shape), y(t, d.shape), off(t, d.shape, 1);
       EXPECT_TRUE(past_caches(y, x.view().data));
-      ASSERT_OK(run_plan<Rope>(d, {x, {}, y, 7}));
-      ASSERT_OK(run_plan<Rope>(d, {x, {}, off, 7}));
+      const int64_t row = 128 * int64_t(byte_size(t));
+      for (bool subnormal : {false, true}) {  // here and there a row of subnormal values, which turn into such
+        for (int64_t r = 5; subnormal && r < d.shape.numel() / 128; r += 4001)
+          for (int64_t i = 0; i < 128; ++i) write_element(t, x.view().as<char>() + r * row + i * row / 128, double(i - 64) * 0x1p-132);
+        ASSERT_OK(run_plan<Rope>(d, {x, {}, y, 7}));
+        ASSERT_OK(run_plan<Rope>(d, {x, {}, off, 7}));
+        EXPECT_TRUE(y.same_bits(off)) << name(t);
+      }
+      RopeDescriptor one = d;  // a single head
+      one.shape = {1, 1, d.shape.numel() / 128, 128};
+      TensorView from = x, to = y, apart = off;
+      for (TensorView* v : {&from, &to, &apart}) *v = TensorView::dense(v->data, t, one.shape);
+      ASSERT_OK(run_plan<Rope>(one, {from, {}, to, 7}));
+      ASSERT_OK(run_plan<Rope>(one, {from, {}, apart, 7}));
       EXPECT_TRUE(y.same_bits(off)) << name(t);
     }
 }
