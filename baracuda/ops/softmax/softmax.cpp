@@ -98,13 +98,14 @@ template <int K> Work arrange(const SoftmaxDescriptor& d, const Lines<K>& lines,
   return w;
 }
 
-// Whether softmax_streams serves this: one chunk, one dtype, the same strides everywhere.
+// Whether softmax_streams serves this: one dtype, the same strides everywhere; columns of one chunk, rows of which the second-level cache has four.
+constexpr int64_t kStreamed = 64 << 10;
 template <int K> bool streams(const SoftmaxDescriptor& d, const Lines<K>& lines, const RowWalk<K>& walk, const Work& w) {
-  if (w.chunks != 1 || out_dtype(d) != d.dtype || d.dtype == DType::f64) return false;
+  if (w.split || w.n > kStreamed || out_dtype(d) != d.dtype || d.dtype == DType::f64) return false;
   for (int k = 0; k < K; ++k)
     if (lines.step[k] != lines.step[0] || walk.pitch(k) != walk.pitch(0)) return false;
   if (w.lay == SoftmaxLay::rows) return lines.step[0] == 1;
-  return walk.pitch(0) == 1 && walk.outer.inner >= kSoftmaxStream;
+  return w.chunks == 1 && walk.pitch(0) == 1 && walk.outer.inner >= kSoftmaxStream;
 }
 // Pass: load(block) of one chunk up to its sum, join, finish(block). Blocks know their offsets by `at`.
 template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<K>& lines, const Scratch& s, const Pass& pass, int threads) {
@@ -143,7 +144,7 @@ template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<
       walk.runs(begin, end, [&](const int64_t (&at)[K], int64_t, int64_t rows) {
         SoftmaxBlock b = block_of(worker, 0, 0, int(rows));
         b.safe = d.kind == SoftmaxKind::safe_softmax;
-        pass.place_all(b, walk, lines.step, at, 0);
+        pass.place_all(b, walk, lines.step, at, 0, 0);
         short_rows(b);
       });
     });
@@ -153,25 +154,34 @@ template <int K, class Pass> Status run(const SoftmaxDescriptor& d, const Lines<
     const bool columns = w.lay == SoftmaxLay::columns;
     const int64_t most = columns ? kSoftmaxStream : w.most;
     const int64_t share = (w.lines / (8 * std::max(threads, 1)) + most - 1) / most * most;
-    parallel_for(w.lines, std::max(16 * most, share), threads, [&](int64_t begin, int64_t end, int worker) {
-      SoftmaxBlock ring[3];
+    const int64_t least = most * (columns ? 16 : std::max<int64_t>(1, kGrain / (w.n * most)));
+    parallel_for(w.lines, std::max(least, share), threads, [&](int64_t begin, int64_t end, int worker) {
+      SoftmaxBlock ring[3][kStreamed / kSumChunk];  // blocks of lines, chunk by chunk
       int64_t made = 0;
       auto step = [&](int64_t newest) {
-        const SoftmaxBlock* blocks[3] = {};
-        for (int k = 0; k < Pass::kStages; ++k)
-          if (const int64_t i = newest - Pass::kStages + 1 + k; i >= 0 && i < made) blocks[k] = &ring[i % 3];
-        pass.step(w.lay, blocks);
+        for (int64_t c = 0; c < w.chunks; ++c) {
+          const SoftmaxBlock* blocks[3] = {};
+          for (int k = 0; k < Pass::kStages; ++k)
+            if (const int64_t i = newest - Pass::kStages + 1 + k; i >= 0 && i < made) blocks[k] = &ring[i % 3][c];
+          pass.step(w.lay, blocks);
+        }
+        if (const int64_t i = newest - Pass::kStages + 2; i >= 0 && i < made) {
+          const SoftmaxBlock& b = ring[i % 3][0];
+          pass.join({b.max, b.sum, b.count, w.chunks, b.count});
+        }
       };
       walk.runs(begin, end, [&](const int64_t (&at)[K], int64_t, int64_t rows) {
         for (int64_t i = 0; i + (columns ? most : 1) <= rows; i += most) {
-          SoftmaxBlock& b = ring[made % 3] = block_of(worker, 0, 0, int(std::min(most, rows - i)));
-          const int64_t results = (worker * 3 + made % 3) * kMostLines * bytes;
-          b.max = s.max + results, b.sum = s.sum + results, b.near = s.near + results / bytes;
-          if (columns) {
-            b.ld = most;
-            if (Pass::kStages == 3 && made % 2) b.buffer[0] = static_cast<char*>(b.buffer[0]) + w.n * most * bytes;
+          for (int64_t c = 0; c < w.chunks; ++c) {
+            SoftmaxBlock& b = ring[made % 3][c] = block_of(worker, c, c, int(std::min(most, rows - i)));
+            const int64_t results = (worker * 3 + made % 3) * kMostLines + c * b.count;
+            b.max = s.max + results * bytes, b.sum = s.sum + results * bytes, b.near = s.near + results;
+            if (columns) {
+              b.ld = most;
+              if (Pass::kStages == 3 && made % 2) b.buffer[0] = static_cast<char*>(b.buffer[0]) + w.n * most * bytes;
+            }
+            pass.place_all(b, walk, lines.step, at, i, c * kSumChunk);
           }
-          pass.place_all(b, walk, lines.step, at, i);
           step(made++);
         }
       });
@@ -256,13 +266,12 @@ template <int K> struct Forward {
   bool streams(SoftmaxLay lay) const {
     return plain && d.kind != SoftmaxKind::softmin && BARACUDA_ISA_PICK_BF16(softmax_streams).forward[int(lay)][is_log(d)][d.dtype];
   }
-  void place_all(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines) const {
-    b.in = place(b, a.x, 0, walk, step, at, lines, 0);
-    b.out = place(b, a.y, K - 1, walk, step, at, lines, 0);
+  void place_all(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
+    b.in = place(b, a.x, 0, walk, step, at, lines, elements);
+    b.out = place(b, a.y, K - 1, walk, step, at, lines, elements);
   }
   void step(SoftmaxLay lay, const SoftmaxBlock* const (&blocks)[3]) const {
     BARACUDA_ISA_PICK_BF16(softmax_streams).forward[int(lay)][is_log(d)][d.dtype](blocks);
-    if (const SoftmaxBlock* b = blocks[1]) join({b->max, b->sum, b->count, 1, b->count});
   }
   void ahead(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
     const int64_t size = int64_t(byte_size(d.dtype));
@@ -312,10 +321,10 @@ template <int K> struct Backward {
   static constexpr int kStages = 2;
 
   bool streams(SoftmaxLay) const { return a.mask.absent(); }
-  void place_all(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines) const {
-    b.in = place(b, a.dy, 0, walk, step, at, lines, 0);
-    b.second = place(b, a.y, 1, walk, step, at, lines, 0);
-    b.out = place(b, a.dx, K - 1, walk, step, at, lines, 0);
+  void place_all(SoftmaxBlock& b, const Walk& walk, const Ints& step, const Ints& at, int64_t lines, int64_t elements) const {
+    b.in = place(b, a.dy, 0, walk, step, at, lines, elements);
+    b.second = place(b, a.y, 1, walk, step, at, lines, elements);
+    b.out = place(b, a.dx, K - 1, walk, step, at, lines, elements);
   }
   void step(SoftmaxLay lay, const SoftmaxBlock* const (&blocks)[3]) const {
     BARACUDA_ISA_PICK_BF16(softmax_streams).backward[int(lay)][is_log(d)][d.dtype](blocks);

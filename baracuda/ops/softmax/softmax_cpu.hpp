@@ -58,7 +58,7 @@ struct SoftmaxKernels {
 };
 BARACUDA_ISA_TABLE_BF16(SoftmaxKernels, softmax_kernels)
 
-// Blocks of axes that are one chunk, where all tensors have one dtype, computed in f32, and the same strides: the stages of blocks that
+// Blocks of one chunk of an axis, where all tensors have one dtype, computed in f32, and the same strides: the stages of blocks that
 // follow each other run in one loop, so that memory is read and written while exp is computed. Rows are dense; columns are
 // kSoftmaxStream wide and dense across, and the buffers are as wide. A stage may be absent.
 inline constexpr int kSoftmaxStream = 32;

@@ -119,7 +119,7 @@ template <class T, bool kLog, bool kPast> BARACUDA_HD void backward_lines(Blocks
   const int lines[] = {b[0] ? b[0]->count : 0, b[1] ? b[1]->count : 0};
   for (int c = 0; c < lines[0] || c < lines[1]; ++c)
     if (has(b[0], c) && has(b[1], c)) backward_row<T, kLog, true, true, kPast>(b, c);
-    else if (has(b[0], c)) backward_row<T, kLog, true, false, false>(b, c);
+    else if (has(b[0], c)) backward_row<T, kLog, true, false, kPast>(b, c);
     else backward_row<T, kLog, false, true, false>(b, c);
 }
 template <class T, bool kLog> void backward_rows(Blocks b) {
@@ -173,8 +173,8 @@ template <class T> struct Extremes {
   }
 };
 // A row is finished, the next one's exps are summed and the one after that is looked through for its maximum. Of softmax the exps stand in the buffer.
-// A line that is one chunk has a factor in one part.
-template <class T, bool kLog, bool kBefore, bool kNow, bool kAfter, bool kPast, bool kDealt, bool kNear> void forward_row(Blocks b, int c) {
+// kOnce: the factor is in one part; kNear: no exp, and no result of the row that is finished, is subnormal.
+template <class T, bool kLog, bool kBefore, bool kNow, bool kAfter, bool kPast, bool kDealt, bool kNear, bool kOnce = true> void forward_row(Blocks b, int c) {
   constexpr SoftmaxFinish F = kLog ? SoftmaxFinish::log_value : SoftmaxFinish::value;
   const SoftmaxBlock &before = *b[kBefore ? 0 : kNow ? 1 : 2], &now = *b[kNow ? 1 : kBefore ? 0 : 2], &after = *b[kAfter ? 2 : kNow ? 1 : 0];
   const int64_t m = now.m;
@@ -182,7 +182,7 @@ template <class T, bool kLog, bool kBefore, bool kNow, bool kAfter, bool kPast, 
   const T *const x0 = row(before), *const x1 = row(now), *const x2 = row(after);
   float* const e = buffer_of<float>(now, 0, c);
   const V sum = kBefore ? each(before.sum, c) : V(0), max = kBefore ? each(before.max, c) : V(0), base = kNow ? softmax::base(each(now.max, c)) : V(0);
-  auto of = [&](V v) __attribute__((always_inline)) { return finished<F, true>(v, v, max, sum, V(1)); };
+  auto of = [&](V v) __attribute__((always_inline)) { return finished<F, kOnce>(v, v, max, sum, V(1)); };
   auto element = [&](int64_t j, int count) __attribute__((always_inline)) { return of(kLog ? part(x0 + j, count, 0) : part(e + j, count, 0)); };
   Extremes<T> found;
   const Out<T, kPast> out(before, c);
@@ -222,13 +222,14 @@ template <class T, bool kLog> BARACUDA_HD bool is_dealt(const SoftmaxBlock& b) {
 template <class T, bool kLog, bool kPast, bool kDealt> BARACUDA_HD void forward_lines(Blocks b) {
   const int lines[] = {b[0] ? b[0]->count : 0, b[1] ? b[1]->count : 0, b[2] ? b[2]->count : 0};
   for (int c = 0; c < lines[0] || c < lines[1] || c < lines[2]; ++c) {
+    const bool once = kLog || !has(b[0], c) || at<float>(b[0]->max, c) == 1;
     if constexpr (kPast || kDealt)
-      if (has(b[0], c) && has(b[1], c) && has(b[2], c)) {
-        if (kIsHalf<T> && b[0]->near[c] && b[1]->near[c]) forward_row<T, kLog, true, true, true, kPast, kDealt, kIsHalf<T>>(b, c);
+      if (once && has(b[0], c) && has(b[1], c) && has(b[2], c)) {
+        if (kIsHalf<T> && b[0]->near[c] && b[1]->near[c] && (kLog || at<float>(b[0]->sum, c) > 0x1p-60f)) forward_row<T, kLog, true, true, true, kPast, kDealt, kIsHalf<T>>(b, c);
         else forward_row<T, kLog, true, true, true, kPast, kDealt, false>(b, c);
         continue;
       }
-    if (has(b[0], c)) forward_row<T, kLog, true, false, false, false, kDealt, false>(b, c);
+    if (has(b[0], c)) once ? forward_row<T, kLog, true, false, false, kPast, kDealt, false>(b, c) : forward_row<T, kLog, true, false, false, kPast, kDealt, false, false>(b, c);
     if (has(b[1], c)) forward_row<T, kLog, false, true, false, false, kDealt, false>(b, c);
     if (has(b[2], c)) forward_row<T, kLog, false, false, true, false, kDealt, false>(b, c);
   }

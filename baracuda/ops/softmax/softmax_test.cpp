@@ -251,11 +251,11 @@ TEST(Softmax, LongRowsDoNotDependOnTheBatch) {
     }
 }
 // Rows of a tensor larger than the caches, which begin with a line of them or not, are what each row is alone: near their maximum, far from it, none
-// positive, masked, equal, with infinities and NaN.
+// positive, masked, with infinities and NaN, with a chunk that is small beside the others.
 TEST(Softmax, RowsPastTheCaches) {
   if (on_cuda()) GTEST_SKIP() << "on CUDA nothing is written past the caches";
   for (DType t : {DType::f16, DType::bf16, DType::f32})
-    for (int64_t n : {1024, 4001})
+    for (int64_t n : {1024, 4001, 9000})
       for (SoftmaxKind kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) {
         const int64_t rows = (int64_t(25) << 20) / (n * int64_t(byte_size(t))), bytes = n * int64_t(byte_size(t));
         const SoftmaxDescriptor d{kind, t, {rows, n}, 1}, one{kind, t, {1, n}, 1};
@@ -274,6 +274,7 @@ TEST(Softmax, RowsPastTheCaches) {
           if (form == 4) x.set(r * n + r % n, NAN);
           if (form == 5) x.set(r * n + r % n, INFINITY);
           if (form == 6) x.set(r * n + r % n, 60000);
+          for (int64_t i = 4096; i < 8192 && i < n && form == 7; ++i) x.set(r * n + i, x.at(r * n + i) - 75);
         }
         ASSERT_OK(run_plan<Softmax>(d, {x, y}));
         ASSERT_OK(run_plan<SoftmaxBackward>(d, {dys, y, dx}));
