@@ -60,9 +60,50 @@ template <bool kPast, class From, class To> void look_all_up(const From* x, To* 
     if constexpr (kIsHalf<To>) y[i] = values.of[x[i].bits];
     else y[i] = to_float(values.of[x[i].bits]);
 }
+// bf16 and f32 to 8-bit floats as integers of 16 bits, 32 at a time: f32 is cut to bf16 first, with its last bit set where something was lost, which
+// rounds as the number does.
+template <class From, class To> inline constexpr bool kByWords = BARACUDA_VECTOR_BYTES == 64 && kIsFloat8<To> && (std::is_same_v<From, bf16> || std::is_same_v<From, float>);
+#if BARACUDA_VECTOR_BYTES == 64
+BARACUDA_HD __m512i odd_words(const bf16* x) { return _mm512_loadu_si512(x); }
+BARACUDA_HD __m512i odd_words(const float* x) {
+  const __m512i one = _mm512_set1_epi16(1), even = _mm512_set_epi16(62, 60, 58, 56, 54, 52, 50, 48, 46, 44, 42, 40, 38, 36, 34, 32, 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  const __m512i u = _mm512_loadu_si512(x), v = _mm512_loadu_si512(x + 16);
+  return _mm512_or_si512(_mm512_permutex2var_epi16(u, _mm512_or_si512(even, one), v), _mm512_min_epu16(_mm512_permutex2var_epi16(u, even, v), one));
+}
+template <class To> BARACUDA_HD __m512i float8_words(__m512i x) {
+  constexpr Float8Format f = kFloat8<To>;
+  constexpr int kOr = 0xea, kDrop = 7 - f.fraction;  // ternary: a & b | c
+  const __m512i one = _mm512_set1_epi16(1), least = _mm512_set1_epi16(128 - f.bias);  // the exponent of the smallest normal number
+  const __m512i a = _mm512_and_si512(x, _mm512_set1_epi16(0x7fff)), e = _mm512_srli_epi16(a, 7), above = _mm512_subs_epu16(e, least);
+  const __m512i significand = _mm512_ternarylogic_epi32(x, _mm512_set1_epi16(0x7f), _mm512_set1_epi16(0x80), kOr);
+  const __m512i half = _mm512_add_epi16(_mm512_subs_epu16(least, e), _mm512_set1_epi16(kDrop - 1)), drop = _mm512_add_epi16(half, one);  // places lost
+  const __m512i odd = _mm512_and_si512(_mm512_srlv_epi16(significand, drop), one), below = _mm512_sub_epi16(_mm512_sllv_epi16(one, half), one);
+  const __m512i rounded = _mm512_srlv_epi16(_mm512_add_epi16(_mm512_add_epi16(significand, odd), below), drop);
+  static_assert(f.overflow == f.largest + 1);
+  __m512i code = _mm512_min_epu16(_mm512_add_epi16(rounded, _mm512_slli_epi16(above, f.fraction)), _mm512_set1_epi16(f.overflow));
+  if constexpr (f.nan != f.overflow) code = _mm512_mask_mov_epi16(code, _mm512_cmpgt_epi16_mask(a, _mm512_set1_epi16(0x7f80)), _mm512_set1_epi16(f.nan));
+  const __m512i sign = _mm512_srli_epi16(x, 8), bit = _mm512_set1_epi16(0x80);
+  if constexpr (f.signed_zero) return _mm512_ternarylogic_epi32(sign, bit, code, kOr);
+  else return _mm512_mask_mov_epi16(code, _mm512_test_epi16_mask(code, _mm512_set1_epi16(0x7f)), _mm512_ternarylogic_epi32(sign, bit, code, kOr));
+}
+#endif
+// kPast: y starts at a line.
+template <bool kPast, class From, class To> void convert_by_words(const From* x, To* y, int64_t n) {
+  int64_t i = 0;
+#if BARACUDA_VECTOR_BYTES == 64
+  const __m512i in_order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
+  for (; i + 64 <= n; i += 64) {
+    if (kPast || n > kStage) fetch_ahead<64 * sizeof(From)>(x + i);
+    const __m512i low = float8_words<To>(odd_words(x + i)), r = _mm512_permutexvar_epi64(in_order, _mm512_packus_epi16(low, float8_words<To>(odd_words(x + i + 32))));
+    kPast ? _mm512_stream_si512((__m512i*)(y + i), r) : _mm512_storeu_si512(y + i, r);
+  }
+#endif
+  for (; i < n; ++i) y[i] = cast_element<To>(x[i]);
+}
 template <class From, class To> __attribute__((noinline)) void convert_all(const From* x, To* y, int64_t n) {
   int64_t i = 0;
   if constexpr (kLookedUp<From, To>) return look_all_up<false>(x, y, n);
+  if constexpr (kByWords<From, To>) return convert_by_words<false>(x, y, n);
   if constexpr (kPacked<From> && kPacked<To>) {
     constexpr int N = kLanes<float>;
     for (; i + N <= n; i += N) store<To, N>(y + i, load<N>(x + i));
@@ -91,7 +132,7 @@ template <class To> __attribute__((noinline)) void saturate(float* x, int64_t n)
 template <class From, class To, bool kSaturate> void cast(const double*, const void* const* in, void* const* out, int64_t n) {
   const From* x = static_cast<const From*>(in[0]);
   To* y = static_cast<To*>(out[0]);
-  if constexpr (!kSaturate && (!kIsFloat8<From> || kLookedUp<From, To>) && (!kIsFloat8<To> || std::is_same_v<From, float>)) convert_all(x, y, n);
+  if constexpr (!kSaturate && (!kIsFloat8<From> || kLookedUp<From, To>) && (!kIsFloat8<To> || std::is_same_v<From, float> || kByWords<From, To>)) convert_all(x, y, n);
   else for (int64_t i = 0, m; i < n; i += m) {
     alignas(64) float stage[kStage];
     m = n - i < kStage ? n - i : kStage;
@@ -101,7 +142,10 @@ template <class From, class To, bool kSaturate> void cast(const double*, const v
   }
 }
 template <class From, class To> void cast_past(const double*, const void* const* in, void* const* out, int64_t n) {
-  look_all_up<true>(static_cast<const From*>(in[0]), static_cast<To*>(out[0]), n);
+  const From* x = static_cast<const From*>(in[0]);
+  To* y = static_cast<To*>(out[0]);
+  if constexpr (kByWords<From, To>) convert_by_words<true>(x, y, n);
+  else look_all_up<true>(x, y, n);
 }
 // --- codes
 template <class From> void to_e8m0(const double* how, const void* const* in, void* const* out, int64_t n) {
@@ -194,6 +238,10 @@ template <class... From> constexpr CastKernels table(TypeList<From...> all) {
   codes(t, Floating{});
   [&]<class... Short>(TypeList<Short...>) {
     ((t.past[kDTypeOf<Short>] = by_dtype<MapRun>(TypeList<f16, bf16, float>{}, []<class T>() { return &cast_past<Short, T>; })), ...);
+    if constexpr (kByWords<bf16, f8_e4m3fn>) {
+      t.past[DType::bf16] = by_dtype<MapRun>(TypeList<Short...>{}, []<class T>() { return &cast_past<bf16, T>; });
+      t.past[DType::f32] = by_dtype<MapRun>(TypeList<Short...>{}, []<class T>() { return &cast_past<float, T>; });
+    }
   }(Float8{});
   ((t.from[kDTypeOf<From>] = row<From, false>(all), t.saturated[kDTypeOf<From>] = row<From, true>(Saturable{})), ...);
   return t;

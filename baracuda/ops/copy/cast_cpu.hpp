@@ -13,7 +13,7 @@ using CastableOrFloat8 = decltype(join(Castable{}, Float8{}));
 using Saturable = decltype(join(TypeList<f16, bf16>{}, Float8{}));
 struct CastKernels {
   ByDType<ByDType<MapRun>> from, saturated;
-  ByDType<ByDType<MapRun>> past;  // 8-bit floats to f16, bf16, f32 as `from`, past the caches; y starts at a line
+  ByDType<ByDType<MapRun>> past;  // 8-bit floats to f16, bf16, f32, and bf16 and f32 to them, as `from`, past the caches; y starts at a line
   // Codes of cast_codes.hpp. e8m0 takes {rounding, saturate}; four bits take whether the values of a pair are apart, in two
   // operands: else they are one.
   ByDType<MapRun> to_e8m0, from_e8m0, to_packed[3], from_packed[3];

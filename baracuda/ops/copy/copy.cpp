@@ -17,7 +17,7 @@ Status run_cast(const Launch<Cast>& l) {
     walk.init(l.desc.shape, {&x, 1}, {&y, 1});
     if (walk.dense[0] && walk.past(1, 1)) {
       parallel_for(walk.size(), kPastPiece / y.bytes, l.threads, [&](int64_t begin, int64_t end, int) {
-        const void* from = walk.data[0] + begin;
+        const void* from = walk.data[0] + begin * x.bytes;
         void* to = walk.data[1] + begin * y.bytes;
         past(nullptr, &from, &to, end - begin);
         past_fence();

@@ -387,6 +387,17 @@ TEST(Copy, Float8LargerThanTheCaches) {
       EXPECT_TRUE(past.same_bits(off)) << name(t) << " to " << name(to);
     }
   }
+  const Shape longer{kPastCaches + 1013};
+  for (DType from : {DType::bf16, DType::f32}) {
+    Large x(from, longer), past(DType::u8, longer), off(DType::u8, longer, 1);
+    ASSERT_TRUE(past_caches(past, x.view().data));
+    TensorView there = past, elsewhere = off;
+    there.dtype = elsewhere.dtype = DType::f8_e4m3fn;
+    std::memset(there.data, 0xff, size_t(longer[0]));
+    ASSERT_OK(run_plan<Cast>({from, DType::f8_e4m3fn, longer}, {x, there}));
+    ASSERT_OK(run_plan<Cast>({from, DType::f8_e4m3fn, longer}, {x, elsewhere}));
+    EXPECT_TRUE(past.same_bits(off)) << name(from);
+  }
 }
 
 TEST(Copy, EmptyWhereAnOuterAxisIsDense) {  // tiles of no rows divide by nothing
