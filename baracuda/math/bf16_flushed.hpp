@@ -1,7 +1,6 @@
 #pragma once
-// store_twice_rounded and store_by_turns_rounded (math/bf16_instruction.hpp) without a look at each register for subnormal values, of which the instruction
-// of AVX512-BF16 makes zeros: arithmetic runs in the processor's mode that makes zeros of them itself, and notes that it did. Where it did not, all bits are those
-// of the usual mode.
+// Rounding of math/bf16_instruction.hpp without a look at each register for subnormal values, of which the instruction of AVX512-BF16 makes zeros: arithmetic
+// runs in the processor's mode that makes zeros of them itself, and notes that it did. Where it did not, all bits are those of the usual mode.
 #include "baracuda/math/bf16_instruction.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
@@ -25,7 +24,7 @@ template <class P> BARACUDA_HD bool ran_without_subnormals([[maybe_unused]] void
   return false;
 #endif
 }
-// kLook: the usual ones.
+// kLook: as store_twice_rounded does.
 template <bool kLook, class T, int N> BARACUDA_HD void store_twice_flushed(T* p, Pack<Acc<T>, N> a, Pack<Acc<T>, N> b, bool past) {
 #if defined(__AVX512BF16__)
   if constexpr (!kLook && kIsBf16<T> && N == 16) {
@@ -34,16 +33,6 @@ template <bool kLook, class T, int N> BARACUDA_HD void store_twice_flushed(T* p,
   }
 #endif
   store_twice_rounded<T, N>(p, a, b, past);
-}
-template <bool kLook, class T, int N> BARACUDA_HD void store_by_turns_flushed(T* p, Pack<Acc<T>, N> a, Pack<Acc<T>, N> b, bool past) {
-#if defined(__AVX512BF16__)
-  if constexpr (!kLook && kIsBf16<T> && N == 16) {
-    const __m512i turns = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    const __m512i r = _mm512_permutexvar_epi16(turns, __m512i(_mm512_cvtne2ps_pbh(__m512(b.v), __m512(a.v))));
-    return past ? _mm512_stream_si512((__m512i*)p, r) : _mm512_storeu_si512(p, r);
-  }
-#endif
-  store_by_turns_rounded<T, N>(p, a, b, past);
 }
 
 }  // namespace baracuda

@@ -135,10 +135,10 @@ template <class T> void copy_rest(const RopeRows& p, const T* x, T* y) {
   if (x != y)
     for (int64_t i = 2 * p.half; i < p.n; ++i) y[i] = x[i];
 }
-template <bool kMade, class T> auto turns_of(const RopeRows& p, int64_t r) {
+template <bool kMade, class T> auto turns_of(const RopeRows& p, int64_t o, int64_t r) {
   if constexpr (kMade) return Made<Acc<T>, Product<T>>(*p.make, r);
   else {
-    const Acc<T>* cosine = static_cast<const Acc<T>*>(p.table) + r * p.table_pitch;
+    const Acc<T>* cosine = static_cast<const Acc<T>*>(p.table) + o * p.table_outer + r * p.table_pitch;
     return Read<Acc<T>>{cosine, cosine + p.half};
   }
 }
@@ -146,19 +146,24 @@ template <bool kMade, class T> auto turns_of(const RopeRows& p, int64_t r) {
 // they go.
 template <bool kMade, class T, class F> BARACUDA_HD void rows_in_order(const RopeRows& p, F f) {
   constexpr int64_t kAhead = kRopeAhead / int64_t(sizeof(T)), kLine = 64 / int64_t(sizeof(T));
-  const int64_t rows = p.rows, n = p.n, ahead = kAhead < n ? 1 : kAhead / n, last = rows - (ahead < rows ? ahead : rows);
-  const T *x = static_cast<const T*>(p.x), *next = x + (rows - last) * p.x_pitch;
-  T* y = static_cast<T*>(p.y);
+  const int64_t rows = p.rows, n = p.n, ahead = kAhead < n ? 1 : kAhead / n, all = rows * p.outer, first = ahead < all ? ahead : all;
+  const T* next = static_cast<const T*>(p.x) + first / rows * p.x_outer + first % rows * p.x_pitch;
   const int heads = kMade ? 1 : p.heads;
-  for (int64_t r = 0; r < rows; ++r, x += p.x_pitch, y += p.y_pitch) {
-    if (r == last) next = static_cast<const T*>(p.far);
-    if (next) {
-      for (int h = 0; h < heads; ++h)
-        for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(next + h * p.x_other + i, 0, 2);
-      next += p.x_pitch;
+  int64_t left = all - first, next_row = first % rows;  // left: rows until those of p.far come next
+  for (int64_t o = 0; o < p.outer; ++o) {
+    const T* x = static_cast<const T*>(p.x) + o * p.x_outer;
+    T* y = static_cast<T*>(p.y) + o * p.y_outer;
+    for (int64_t r = 0; r < rows; ++r, x += p.x_pitch, y += p.y_pitch) {
+      if (left-- == 0) next = static_cast<const T*>(p.far), next_row = 0;
+      if (next) {
+        for (int h = 0; h < heads; ++h)
+          for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(next + h * p.x_other + i, 0, 2);
+        next += p.x_pitch;
+        if (++next_row == rows) next_row = 0, next += p.x_outer - rows * p.x_pitch;
+      }
+      const auto turns = turns_of<kMade, T>(p, o, r);
+      for (int h = 0; h < heads; ++h) f(x + h * p.x_other, y + h * p.y_other, turns);
     }
-    const auto turns = turns_of<kMade, T>(p, r);
-    for (int h = 0; h < heads; ++h) f(x + h * p.x_other, y + h * p.y_other, turns);
   }
 }
 constexpr int kRowsBefore = 2;  // of each stream, asked for before the sines are made
@@ -249,7 +254,7 @@ template <bool kMade, class T, bool kLook> __attribute__((noinline)) void interl
       constexpr int W = decltype(width)::value;
       const auto [a, b] = load_apart<W>(x + 2 * i);
       const auto t = product<Pack<Acc<T>, W>>({a, b}, turns.template at<W>(i));
-      store_by_turns_flushed<kLook, T, W>(y + 2 * i, t.cosine, t.sine, past);
+      store_by_turns_rounded<T, W, !kLook>(y + 2 * i, t.cosine, t.sine, past);
     };
     int64_t i = 0;
     if constexpr (N > 1)
@@ -262,7 +267,7 @@ template <bool kMade, class T, bool kLook> __attribute__((noinline)) void interl
 template <class T, class Rows> void flushed(const RopeRows& p, Rows rows) {
   constexpr int64_t kLeast = 8192;
   if constexpr (kFlushes<T>)
-    if (p.past && p.rows * p.heads * p.n >= kLeast && ran_without_subnormals<RopeRows>(rows(std::false_type()), p)) return;
+    if (p.past && p.rows * p.heads * p.outer * p.n >= kLeast && ran_without_subnormals<RopeRows>(rows(std::false_type()), p)) return;
   rows(std::true_type())(p);
 }
 template <class T> void half_split(const RopeRows& p) {

@@ -36,6 +36,7 @@ struct RopeRows {
   int64_t x_other, y_other;  // where the rows of further heads at the same positions lie, in elements
   int heads;                 // that go together: the processor fetches ahead in as many streams
   const RopeTable* make;  // null, or what the turns of each row are made from as it goes by, instead of a table
+  int64_t outer = 1, x_outer = 0, y_outer = 0, table_outer = 0;  // so many times the rows, and from each time to the next
 };
 struct PositionKernels {
   void (*fill_digits)(const RopeFrequencies&);

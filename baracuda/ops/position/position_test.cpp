@@ -415,6 +415,11 @@ TEST(Rope, LargerThanTheCaches) {
         ASSERT_OK(run_plan<Rope>(d, {x, {}, off, 7}));
         EXPECT_TRUE(y.same_bits(off)) << name(t);
       }
+      TensorView inside[] = {x, y, off};  // memory as [B, S, H, D]
+      for (TensorView& v : inside) v.strides = {d.shape[1] * d.shape[2] * 128, 128, d.shape[1] * 128, 1};
+      ASSERT_OK(run_plan<Rope>(d, {inside[0], {}, inside[1], 7}));
+      ASSERT_OK(run_plan<Rope>(d, {inside[0], {}, inside[2], 7}));
+      EXPECT_TRUE(y.same_bits(off)) << name(t);
       RopeDescriptor one = d;  // a single head
       one.shape = {1, 1, d.shape.numel() / 128, 128};
       TensorView from = x, to = y, apart = off;

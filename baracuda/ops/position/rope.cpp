@@ -143,11 +143,7 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
         const int64_t at = own ? b0 * positions.strides[0] + (s0 + s) * positions.strides[1] : (s0 + s) * positions.strides[0];
         p[s] = positions.dtype == DType::i64 ? positions.as<int64_t>()[at] : positions.as<int32_t>()[at];
       }
-      const int axis = heads_inside ? 1 : 2;
-      const int64_t outer = heads_inside ? count : heads, rows = heads_inside ? heads : count;
-      auto place = [&](const TensorView& v, int64_t b, int64_t i) {
-        return v.as<char>() + (b * v.strides[0] + (heads_inside ? (s0 + i) * v.strides[2] : i * v.strides[1] + s0 * v.strides[2])) * size;
-      };
+      const auto place = [&](const TensorView& v, int64_t b, int64_t head) { return v.as<char>() + (b * v.strides[0] + head * v.strides[1] + s0 * v.strides[2]) * size; };
       const RopeTable make{frequencies, p, count, inverse, scratch.coarse + worker * 10 * half, table};
       if (heads * (b1 - b0) == 1) {
         rotate({place(x, b0, 0), place(y, b0, 0), x.strides[2], y.strides[2], 0, count, nullptr, half, n, past, nullptr, 0, 0, 1, &make});
@@ -155,15 +151,18 @@ Status turn(const Launch<Op>& l, const TensorView& x, const TensorView& position
         continue;
       }
       kernels.table[d.dtype](make);
-      const int together = heads_inside ? 1 : kHeadsTogether;
-      const int64_t far = (kRopeAhead / (rows * n * size * together) + 1) * together;  // of i
+      const int64_t far = (kRopeAhead / (count * n * size * kHeadsTogether) + 1) * kHeadsTogether;  // heads
       for (int64_t b = b0; b < b1; ++b) {
-        for (int64_t i = 0; i < outer; i += together) {
-          const int64_t at = i + far;
-          const void* after = at < outer ? place(x, b, at) : b + 1 < b1 && at - outer < outer ? place(x, b + 1, at - outer) : nullptr;
-          rotate({place(x, b, i), place(y, b, i), x.strides[axis], y.strides[axis], heads_inside ? 0 : width, rows,
-                  heads_inside ? table + i * width * int64_t(byte_size(accumulator(d.dtype))) : table, half, n, past, after, x.strides[1], y.strides[1],
-                  int(std::min<int64_t>(together, outer - i)), nullptr});
+        if (heads_inside) {
+          rotate({place(x, b, 0), place(y, b, 0), x.strides[1], y.strides[1], 0, heads, table, half, n, past, b + 1 < b1 ? place(x, b + 1, 0) : nullptr, 0, 0, 1,
+                  nullptr, count, x.strides[2], y.strides[2], width});
+          continue;
+        }
+        for (int64_t head = 0; head < heads; head += kHeadsTogether) {
+          const int64_t at = head + far;
+          const void* after = at < heads ? place(x, b, at) : b + 1 < b1 && at - heads < heads ? place(x, b + 1, at - heads) : nullptr;
+          rotate({place(x, b, head), place(y, b, head), x.strides[2], y.strides[2], width, count, table, half, n, past, after, x.strides[1], y.strides[1],
+                  int(std::min<int64_t>(kHeadsTogether, heads - head)), nullptr});
         }
       }
       if (past) past_fence();
