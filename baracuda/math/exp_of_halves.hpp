@@ -31,13 +31,22 @@ template <class T, bool kNear, class V> BARACUDA_HD V exp_up_for_half(V d) {
   else
 #endif
   {
-    const V c = larger(V(0), h), near = (c + kMagic<V>) - kMagic<V>;
-    whole = where(near > c, near - 1, near), f = c - whole;
+    const V c = larger(V(1), h);
+#if BARACUDA_VECTOR_BYTES == 32
+    if constexpr (V::kVector) whole = V::of(decltype(d.v)(_mm256_floor_ps(__m256(c.v))));
+    else
+#endif
+    {
+      const V near = (c + kMagic<V>) - kMagic<V>;
+      whole = where(near > c, near - 1, near);
+    }
+    f = c - whole;
   }
   V p;  // 2^(f - 1/2) 2^(24 - 126), exact in the middle; minimax polynomials
   if constexpr (std::is_same_v<T, bf16>) p = poly(f, up * 0x1.6a0082p-1, up * 0x1.f82502p-2, up * 0x1.470f84p-3, up * 0x1.c2a218p-5);
   else p = poly(f, up * 0x1.6a0a28p-1, up * 0x1.f5c81p-2, up * 0x1.5dbc14p-3, up * 0x1.2cb02cp-5, up * 0x1.3ac75ep-7);
-  return scale_by_floor<!kNear>(p, whole, 1);
+  if constexpr (V::kVector && BARACUDA_VECTOR_BYTES == 64) return scale_by_floor<!kNear>(p, h, 1);
+  else return where(h < 1, V(0), p * pow2<V>(bits(whole + kMagic<V>) - bits(V(kMagic<V>))));
 }
 // exp(x) with the polynomial of exp_up and its error, for differences of which little may be left; 0 from x = -87 down.
 template <class V> BARACUDA_HD V exp_or_zero(V x) {
