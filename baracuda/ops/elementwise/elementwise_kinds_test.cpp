@@ -218,6 +218,37 @@ template <class T, class U> void check_nextafter() {
     if (!std::isinf(got) && !std::isinf(u)) EXPECT_TRUE(rounded(t, middle) == u || rounded(t, middle) == got) << name(t) << " " << u << " " << v << " " << got;
   }
 }
+// Every half in other lanes of vectors each time, and tails of vectors.
+TEST(ElementwiseKinds, PredicatesOfEveryHalf) {
+  for (DType t : {DType::f16, DType::bf16}) {
+    const int64_t n = 3 * 65536 + 41;
+    Tensor a(t, {n}), b(t, {n}), y(DType::boolean, {n});
+    std::vector<double> x(size_t(n), 0), z(x);
+    for (int64_t i = 0; i < n; ++i) {
+      a.view().as<uint16_t>()[i] = uint16_t(i * 257 + i / 65536), b.view().as<uint16_t>()[i] = uint16_t(i % 3 ? i * 257 : i * 4099);
+      x[size_t(i)] = a.at(i), z[size_t(i)] = b.at(i);
+    }
+    const auto wrong = [&](auto want) {
+      int64_t count = 0;
+      for (int64_t i = 0; i < n; ++i) count += y.view().as<uint8_t>()[i] != uint8_t(want(x[size_t(i)], z[size_t(i)]));
+      return count;
+    };
+    const auto unary = [&](UnaryKind k, auto want) {
+      ASSERT_OK(run_plan<Unary>({k, t, {n}}, {a, y}));
+      EXPECT_EQ(wrong([&](double v, double) { return want(v); }), 0) << name(t) << " " << enum_name(k);
+    };
+    const auto binary = [&](BinaryKind k, auto want) {
+      ASSERT_OK(run_plan<Binary>({k, t, {n}, {n}}, {a, b, y}));
+      EXPECT_EQ(wrong(want), 0) << name(t) << " " << enum_name(k);
+    };
+    unary(UnaryKind::isnan, [](double v) { return std::isnan(v); });
+    unary(UnaryKind::isinf, [](double v) { return std::isinf(v); });
+    unary(UnaryKind::isfinite, [](double v) { return std::isfinite(v); });
+    unary(UnaryKind::isneginf, [](double v) { return std::isinf(v) && v < 0; });
+    binary(BinaryKind::eq, [](double v, double w) { return v == w; });
+    binary(BinaryKind::lt, [](double v, double w) { return v < w; });
+  }
+}
 TEST(ElementwiseKinds, Nextafter) {
   check_nextafter<f16, uint16_t>(), check_nextafter<bf16, uint16_t>(), check_nextafter<float, uint32_t>();
   const struct { double a, b; } pairs[] = {{0, 1}, {-0.0, -1}, {1, 2}, {1, 0}, {-1, 5}, {1e308, INFINITY}, {INFINITY, 0}, {0x1p-1022, 0}, {0x1p-1074, -1}};
