@@ -20,10 +20,14 @@ template <class Args> LossCudaRows rows_of(const D& d, const Args& a, const Loss
   return r;
 }
 
-struct Scratch { double *factor, *loss, *z_part, *total; };
+// Sums of many tokens, of short rows, take less time by themselves than with what each leaf costs.
+constexpr int64_t kMostInLeaves = 262144;
+bool in_leaves(const D& d) { return d.reduction != Reduction::none && d.tokens <= kMostInLeaves; }
+struct Scratch { double *factor, *loss, *z_part, *total, *leaves; };
 Scratch carve(const D& d, bool forward, Carver& c) {
-  Scratch s{c.take<double>("1 / denominator", 1 + kLossParts), nullptr, nullptr, nullptr};
+  Scratch s{c.take<double>("1 / denominator", 1 + kLossParts), nullptr, nullptr, nullptr, nullptr};
   if (forward) s.loss = c.take<double>("loss per row", d.tokens), s.z_part = c.take<double>("z part per row", d.tokens);
+  if (forward && in_leaves(d)) s.leaves = c.take<double>("sums of loss, in leaves", 3 * ((d.tokens + kLossLeaf - 1) / kLossLeaf));
   if (forward && d.label_smoothing > 0) s.total = c.take<double>("sum per row", d.tokens);
   return s;
 }
@@ -36,10 +40,12 @@ Status run_forward(const Launch<CrossEntropy>& l) {
   const LossCudaKernels& k = loss_cuda_kernels;
   const LossCudaTokens t = tokens_of(d, a, 1, s.factor);
   LossCudaRows rows = rows_of(d, a, t);
-  rows.lse_out = DeviceVector::of(a.lse), rows.loss = s.loss, rows.z_part = s.z_part, rows.total = s.total;
+  rows.lse_out = DeviceVector::of(a.lse), rows.loss = s.loss, rows.z_part = s.z_part, rows.total = s.total, rows.leaves = s.leaves;
+  const bool leaves = in_leaves(d), counted = leaves && !d.grad_logits && d.mean_over == MeanOver::tokens;
   return device::queue(l.stream, "cross_entropy.cuda.row", [&] {
-    int e = k.denominator[acc](t, l.stream.handle);
+    int e = counted ? 0 : k.denominator[acc](t, l.stream.handle);
     if (!e) e = k.rows[d.dtype](rows, l.stream.handle);
+    if (!e && leaves) return k.total[acc]({t, s.leaves, DeviceVector::of(a.loss), DeviceVector::of(a.z_part), counted}, l.stream.handle);
     if (!e) e = k.sum[acc]({t, s.loss, DeviceVector::of(a.loss)}, l.stream.handle);
     if (!e && !a.z_part.absent()) e = k.sum[acc]({t, s.z_part, DeviceVector::of(a.z_part)}, l.stream.handle);
     return e;

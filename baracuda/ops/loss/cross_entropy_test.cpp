@@ -102,6 +102,16 @@ TEST(CrossEntropy, RowsOfFewClasses) {
     for (int64_t v : {1, 2, 5, 8, 10, 16, 17, 36, 37, 72, 96, 100, 128, 145, 301, 513, 578, 768, 769, 1000, 1024}) check(t, v < 200 ? 301 : 67, v);
   if (on_cuda()) check(DType::bf16, 22000, 301);
 }
+// More rows than a device holds at once, of one block and of a cluster each, and more tokens than a leaf of the sum has.
+TEST(CrossEntropy, MoreRowsThanADeviceHolds) {
+  if (!on_cuda()) GTEST_SKIP() << "rows of a CUDA device";
+  for (const auto& [rows, v] : {std::pair<int64_t, int64_t>{2000, 8200}, {120, 131072}}) {
+    Values weights;
+    for (int64_t i = 0; i < rows; ++i) weights.push_back(0.5 + double(i % 7) / 8);
+    check_case({.dtype = DType::bf16, .tokens = rows, .classes = v, .mean_over = v < 10000 ? MeanOver::weights : MeanOver::tokens}, Tensor::normal(DType::bf16, {rows, v}, 5, 1, 2),
+               some_targets(rows, v, 3, rows / 7), weights, {});
+  }
+}
 // Halves far from 0: neighbours are 16 and 128 and more apart.
 TEST(CrossEntropy, HalvesFarFromZero) {
   for (DType t : {DType::f16, DType::bf16})

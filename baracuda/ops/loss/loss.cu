@@ -30,8 +30,8 @@ template <class F> __device__ __forceinline__ double sum_of_part(int64_t tokens,
 __device__ __forceinline__ double inverse(double denominator) { return denominator == 0 ? 0 : 1 / denominator; }
 template <class A> __global__ void __launch_bounds__(1024) denominator_kernel(const __grid_constant__ LossCudaTokens t) {
   __shared__ double shared[32];
-  const double sum = sum_of_part(t.mean ? t.tokens : 0, shared, [&](int64_t i) { return target_of(t, i) == kIgnored ? 0. : t.over_weights ? read<A>(t.weights, i, 1) : 1.; });
-  if (threadIdx.x == 0) t.factor[gridDim.x == 1 ? 0 : 1 + blockIdx.x] = !t.mean ? 1 : gridDim.x == 1 ? inverse(sum) : sum;
+  const double sum = sum_of_part(t.tokens, shared, [&](int64_t i) { return target_of(t, i) == kIgnored ? 0. : t.over_weights ? read<A>(t.weights, i, 1) : 1.; });
+  if (threadIdx.x == 0) t.factor[gridDim.x == 1 ? 0 : 1 + blockIdx.x] = gridDim.x == 1 ? inverse(sum) : sum;
 }
 template <class A> __global__ void __launch_bounds__(1024) sum_kernel(const __grid_constant__ LossCudaSum p) {
   __shared__ double shared[32];
@@ -42,7 +42,7 @@ template <class A> __global__ void __launch_bounds__(1024) sum_kernel(const __gr
   }
   const double sum = sum_of_part(p.t.tokens, shared, [&](int64_t i) { return p.per_token[i]; });
   if (threadIdx.x) return;
-  if (gridDim.x == 1) static_cast<A*>(p.out.data)[p.out.at(0)] = A(sum * *p.t.factor);
+  if (gridDim.x == 1) static_cast<A*>(p.out.data)[p.out.at(0)] = A(sum * factor_of(p.t));
   else p.t.factor[1 + blockIdx.x] = sum;
 }
 // Sums of parts to the factor, or to the result.
@@ -50,8 +50,30 @@ template <class A> __global__ void __launch_bounds__(kLossParts) join_kernel(con
   __shared__ double shared[32];
   const double sum = team_sum(threadIdx.x < p.parts ? p.t.factor[1 + threadIdx.x] : 0, shared);
   if (threadIdx.x) return;
-  if (p.per_token) static_cast<A*>(p.out.data)[p.out.at(0)] = A(sum * *p.t.factor);
+  if (p.per_token) static_cast<A*>(p.out.data)[p.out.at(0)] = A(sum * factor_of(p.t));
   else *p.t.factor = inverse(sum);
+}
+
+__global__ void __launch_bounds__(kLossLeaf) leaf_kernel(const __grid_constant__ LossCudaRows p) {
+  __shared__ double shared[32];
+  for (int64_t leaf = blockIdx.x; leaf * kLossLeaf < p.t.tokens; leaf += gridDim.x) {
+    const int64_t i = leaf * kLossLeaf + threadIdx.x;
+    const bool there = i < p.t.tokens;
+    put_leaf(p.leaves + 3 * leaf, there ? p.loss[i] : 0, there ? p.z_part[i] : 0, there && target_of(p.t, i) != kIgnored, shared);
+  }
+}
+template <class A> __global__ void __launch_bounds__(1024) total_kernel(const __grid_constant__ LossCudaTotal p) {
+  __shared__ double shared[32];
+  double sums[3] = {};
+  for (int64_t leaf = threadIdx.x; leaf * kLossLeaf < p.t.tokens; leaf += 1024)
+#pragma unroll
+    for (int k = 0; k < 3; ++k) sums[k] = sums[k] + p.leaves[3 * leaf + k];
+#pragma unroll
+  for (int k = 0; k < 3; ++k) sums[k] = team_sum(sums[k], shared);
+  if (threadIdx.x) return;
+  const double factor = p.t.mean && p.counted ? inverse(sums[2]) : factor_of(p.t);
+  static_cast<A*>(p.loss.data)[p.loss.at(0)] = A(sums[0] * factor);
+  if (p.z_part.data) static_cast<A*>(p.z_part.data)[p.z_part.at(0)] = A(sums[1] * factor);
 }
 
 constexpr int kKeepThreads = 1024, kKeepTogether = 8;
@@ -221,7 +243,7 @@ template <bool kShaped, class T, class U> __global__ void __launch_bounds__(1024
     const auto team_waits = [] { blockDim.x > 32 ? __syncthreads() : __syncwarp(); };
     team_waits();  // at_target was read by all
     const double upstream = read<A>(p.t.dloss, p.t.per_token ? token : 0, 1);
-    const double g = read<A>(p.t.weights, token, 1) * (upstream * p.t.scale) * *p.t.factor;
+    const double g = read<A>(p.t.weights, token, 1) * (upstream * p.t.scale) * factor_of(p.t);
     const loss::RowGradient k = loss::row_gradient(g, exps, lse, double(p.t.classes), p.smoothing, p.z);
     const RowSlope<U, A> slope(k.per_exp, k.uniform);
     const V cap = p.softcap, base = V::of(m);
@@ -260,7 +282,8 @@ template <class A> int join(const LossCudaSum& p, unsigned parts, void* stream) 
   return device::launch(join_kernel<A>, 1, kLossParts, 0, stream, j);
 }
 template <class A> int denominator(const LossCudaTokens& t, void* stream) {
-  const unsigned parts = t.mean ? parts_of(t.tokens) : 1;
+  if (!t.mean) return 0;
+  const unsigned parts = t.tokens <= 4096 ? 1 : t.tokens < 1024 * kLossParts ? device::blocks_for(t.tokens, 1024) : kLossParts;
   const int e = device::launch(denominator_kernel<A>, parts, 1024, 0, stream, t);
   return e || parts == 1 ? e : join<A>({t, nullptr, {}, 0}, parts, stream);
 }
@@ -273,18 +296,21 @@ int threads_of(int64_t n, int chunk) {
   while (team < 1024 && int64_t(team) * 16 < chunks) team *= 2;
   return team;
 }
+int leaves(const LossCudaRows& p, void* stream) { return p.leaves ? device::launch(leaf_kernel, device::blocks_for(p.t.tokens, kLossLeaf), kLossLeaf, 0, stream, p) : 0; }
 template <class T, class U> int rows(const LossCudaRows& p, void* stream) {
   if (p.rows == 0) return 0;
   if constexpr (sizeof(T) < 8 && std::is_same_v<T, U>)
-    if (const int e = loss_short_rows[kDTypeOf<T>](p, stream); e != kLossNotHeld) return e;
+    if (const int e = loss_short_rows[kDTypeOf<T>](p, stream); e != kLossNotHeld) return e ? e : leaves(p, stream);
   if constexpr (sizeof(T) < 8) {
     const auto held = std::is_same_v<T, U> ? loss_held_kernels.rows[kDTypeOf<T>] : loss_held_kernels.rows_to_bf16;
     if (const int e = held(p, stream); e != kLossNotHeld) return e;
   }
   const dim3 block = block_of(threads_of(p.columns, kChunk<T>));
   const auto kernel = p.bias || p.softcap > 0 ? rows_kernel<true, T, U> : rows_kernel<false, T, U>;
-  return device::launch(kernel, device::blocks_for(p.rows, block.y), block, 0, stream, p);
+  const int e = device::launch(kernel, device::blocks_for(p.rows, block.y), block, 0, stream, p);
+  return e ? e : leaves(p, stream);
 }
+template <class A> int total(const LossCudaTotal& p, void* stream) { return device::launch(total_kernel<A>, 1, 1024, 0, stream, p); }
 template <class A> int sum(const LossCudaSum& p, void* stream) {
   const unsigned parts = p.t.per_token ? device::blocks_for(p.t.tokens, 1024) : parts_of(p.t.tokens);
   const int e = device::launch(sum_kernel<A>, parts, 1024, 0, stream, p);
@@ -299,7 +325,7 @@ constexpr LossCudaKernels kKernels = {
     accumulators<int (*)(const LossCudaTokens&, void*)>(denominator<float>, denominator<double>),
     device::floating<int (*)(const LossCudaRows&, void*)>(rows<f16, f16>, rows<bf16, bf16>, rows<float, float>, rows<double, double>),
     rows<float, bf16>,
-    accumulators<int (*)(const LossCudaSum&, void*)>(sum<float>, sum<double>), keep};
+    accumulators<int (*)(const LossCudaSum&, void*)>(sum<float>, sum<double>), accumulators<int (*)(const LossCudaTotal&, void*)>(total<float>, total<double>), keep};
 
 }  // namespace
 }  // namespace BARACUDA_ISA

@@ -5,7 +5,7 @@
 
 namespace baracuda {
 
-inline constexpr int kLossParts = 128;
+inline constexpr int kLossParts = 128, kLossLeaf = 256;
 struct DeviceVector {  // elements in row-major order of any shape; null data: absent
   device::Walk<1> walk;
   void* data = nullptr;
@@ -25,7 +25,7 @@ struct LossCudaTokens {
   int64_t tokens, classes, ignore_index;
   bool target_i32, per_token, mean, over_weights, invalid_is_zero;
   double scale;
-  double* factor;  // 1 / denominator, 0 for the mean of nothing, 1 without a mean; behind it kLossParts numbers for sums in parts
+  double* factor;  // of a mean: 1 / denominator, 0 for the mean of nothing; behind it kLossParts numbers for sums in parts
 };
 // Tokens that count, *count of them in all, whose rows lie together: row r is token of[first + r]. Where rows end before a multiple of kKeptRows there are rows of zeros.
 struct LossKept { const int64_t *of = nullptr, *count = nullptr; };
@@ -42,14 +42,18 @@ struct LossCudaRows {
   double *loss, *z_part;     // per token, weighted; null: not wanted
   double* total;             // per token, with smoothing and loss: scratch
   LossKept kept;
+  double* leaves;            // of kLossLeaf tokens each: the sums of loss and z_part, and how many tokens count; null: not wanted
 };
 struct LossCudaKeep { LossCudaTokens t; int64_t *of, *count; double *loss, *z_part; int* target; };  // finds them in order, and their targets (null: not wanted); of the others, the loss
+// From leaves to both results, where the loss is one number; the denominator of a mean is their count, or known already (counted: false).
+struct LossCudaTotal { LossCudaTokens t; const double* leaves; DeviceVector loss, z_part; bool counted; };
 struct LossCudaSum { LossCudaTokens t; const double* per_token; DeviceVector out; int parts = 0; };
 struct LossCudaKernels {
   ByDType<int (*)(const LossCudaTokens&, void* stream)> denominator;   // by the accumulator's type
   ByDType<int (*)(const LossCudaRows&, void* stream)> rows;            // dx has the dtype of x
   int (*rows_to_bf16)(const LossCudaRows&, void* stream);              // x is f32, dx is bf16
   ByDType<int (*)(const LossCudaSum&, void* stream)> sum;              // by the accumulator's type
+  ByDType<int (*)(const LossCudaTotal&, void* stream)> total;          // likewise
   int (*keep)(const LossCudaKeep&, void* stream);
 };
 extern const LossCudaKernels loss_cuda_kernels;

@@ -156,9 +156,15 @@ struct Cap {
   __device__ __forceinline__ float slope(float capped) const { return __builtin_fmaf(-(capped * per), capped * per, 1.f); }
 };
 
+__device__ __forceinline__ double factor_of(const LossCudaTokens& t) { return t.mean ? *t.factor : 1; }
+// A leaf, by a block of kLossLeaf threads, each with a token or zeros.
+__device__ __forceinline__ void put_leaf(double* leaf, double loss, double z, bool counts, double* shared) {
+  const double sums[3] = {device_rows::team_sum(loss, shared), device_rows::team_sum(z, shared), device_rows::team_sum(counts ? 1 : 0, shared)};
+  if (threadIdx.x == 0) leaf[0] = sums[0], leaf[1] = sums[1], leaf[2] = sums[2];
+}
 // What is known of a row before its gradient: the gradient that arrives at its loss, weight included, and what follows with the sum of exp(x - most).
 __device__ __forceinline__ double upstream(const LossCudaTokens& t, int64_t token) {
-  return read<float>(t.weights, token, 1) * (read<float>(t.dloss, t.per_token ? token : 0, 1) * t.scale) * *t.factor;
+  return read<float>(t.weights, token, 1) * (read<float>(t.dloss, t.per_token ? token : 0, 1) * t.scale) * factor_of(t);
 }
 __device__ __forceinline__ loss::RowGradient gradient_of(const LossCudaTokens& t, double g, double exps, float most, double smoothing, double z) {
   const double lse = z == 0 ? 0 : double(most) + log(Pack<double, 1>(exps)).v;

@@ -23,6 +23,7 @@ constexpr int kThreads = 768, kFewestThreads = 64;  // of a multiprocessor, whic
 constexpr int kMostBlocks = 8;                      // of a row
 constexpr int kRowsOfTeam = 4;                      // then its block makes room for another, so that multiprocessors that are served faster take more rows
 constexpr int64_t kShortWords = 640;                // of a row that a warp takes
+constexpr int64_t kLineWords = 8;                   // 128 bytes
 constexpr int64_t kMostWords = 4480;                // of a block's share of a row: 70 KiB, three of which a multiprocessor of sm_90 holds
 
 struct Held {
@@ -198,8 +199,8 @@ template <class T, class U, bool kWhole> struct Row {
   }
 };
 
-// kWhole: rows of x and dx consist of whole aligned words.
-template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThreads, 1) held_kernel(const __grid_constant__ Held h) {
+// kWhole: rows of x and dx consist of whole aligned words. kAlone: there is no dx, and no smoothing: nothing reads a word again behind its exp, and the next row's may come.
+template <class T, class U, bool kWhole, bool kAlone> __global__ void __launch_bounds__(kThreads, 1) held_kernel(const __grid_constant__ Held h) {
   constexpr int K = kChunk<T>;
   extern __shared__ Word memory[];
   const LossCudaRows& p = h.rows;
@@ -231,12 +232,12 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
     const int64_t token = r < rows.some ? token_of(p.kept, p.first + r) : 0;
     const Row<T, U, kWhole> row(p, r, first, h.words);
     if (target < 0) {
-      if (row.dx)
+      if (!kAlone && row.dx)
         for (int q = int(threadIdx.x); q < row.mine; q += team) row.store(q, {});  // zeros
     } else {
       // Known early, used late. x[target] is read before dx, which may be the same memory, is written.
       const float at_target = warp == 0 ? value(row.x[target]).v : 0;
-      const double g = row.dx ? upstream(p.t, token) : 0;
+      const double g = !kAlone && row.dx ? upstream(p.t, token) : 0;
       wait_for_words();
       if constexpr (!kWhole) row.end(held, h.words, h.by_team), meet();
 
@@ -250,15 +251,18 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
         own.most = warp_max(largest_of<T>(larger_part<T>(part[0], part[1])));
         const RowPowers<T> exps(own.most == -INFINITY ? 0 : own.most);
         float sums[4] = {};
-        each_word<kWhole ? 4 : 1>(steps, word_at, [&](int, const Word& c) {
+        const Row<T, U, kWhole> following(p, kAlone ? r + step : r, first, h.words);
+        each_word<kWhole ? 4 : 1>(steps, word_at, [&](int q, const Word& c) {
           float v[K];
           unpack<T>(c, v);
 #pragma unroll
           for (int j = 0; j < K; ++j) sums[j % 4] = sums[j % 4] + exps(v[j]);
+          if constexpr (kAlone)
+            if (next >= 0) following.load_word(held, q);
         });
         own.sum = warp_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
         if constexpr (kIsHalf<T>) own.sum = float(double(own.sum) * exps.left());
-        if (p.smoothing > 0 && p.loss) {
+        if (!kAlone && p.smoothing > 0 && p.loss) {
           each_word<1>(steps, word_at, [&](int q, const Word& c) {
             const int64_t i = (first + q) * K;
             float v[K], s = 0;
@@ -316,7 +320,7 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
         if (p.smoothing > 0) total = join(total, sum);
       }
       if (most == -INFINITY) exps = kNaN;  // no class has a probability
-      if (row.dx) {
+      if (!kAlone && row.dx) {
         const Known known = known_of(p, g, exps, most);
         const RowGradients<T, U> gradients(known.per_exp, known.uniform, most == -INFINITY ? 0 : most);
         const int at = int((target + row.shift) / K - first);
@@ -345,24 +349,29 @@ template <class T, class U, bool kWhole> __global__ void __launch_bounds__(kThre
       if (p.loss && rank == 0 && threadIdx.x == 0) note(p, token, exps, total, most, at_target);
     }
     // Each thread's own words are free: others read them before they met.
-    if (next >= 0 && !(row.dx && target >= 0)) Row<T, U, kWhole>(p, r + step, first, h.words).load(held, h.words);
+    if (next >= 0 && (target < 0 || !(kAlone || row.dx))) Row<T, U, kWhole>(p, r + step, first, h.words).load(held, h.words);
     commit_words();
   }
   if (h.blocks > 1 && !started) cluster_wait();
 }
 
 // A thread for a row: what held_kernel found to the losses.
-constexpr int kFinish = 256;
+constexpr int kFinish = kLossLeaf;
 __global__ void __launch_bounds__(kFinish) finish_kernel(const __grid_constant__ LossCudaRows p) {
+  __shared__ double shared[32];
   const RowsLeft rows(p.kept, p.first, p.rows);
-  for (int64_t r = int64_t(blockIdx.x) * kFinish + threadIdx.x; r < rows.some; r += int64_t(gridDim.x) * kFinish) {
-    const int64_t token = token_of(p.kept, p.first + r), target = target_of(p.t, token);
+  for (int64_t leaf = blockIdx.x; leaf * kFinish < rows.some; leaf += gridDim.x) {
+    const int64_t r = leaf * kFinish + threadIdx.x;
+    const bool there = r < rows.some;
+    const int64_t token = there ? token_of(p.kept, p.first + r) : 0, target = there ? target_of(p.t, token) : kIgnored;
     double ce = target == kInvalid ? double(kNaN) : 0, z = ce, lse = ce;
     if (target >= 0) {
       const float2 found = reinterpret_cast<const float2*>(p.z_part)[token];
       const RowLoss made = loss_of(p.t, token, p.loss[token], found.x, found.y, p.smoothing > 0 ? p.total[token] : 0, p.smoothing, p.z);
       ce = made.loss, z = made.z, lse = made.lse;
     }
+    if (p.leaves) put_leaf(p.leaves + 3 * leaf, ce, z, target != kIgnored, shared);
+    if (!there) continue;
     p.loss[token] = ce, p.z_part[token] = z;
     if (p.lse_out.data) static_cast<float*>(p.lse_out.data)[p.lse_out.at(token)] = float(lse);
   }
@@ -378,7 +387,8 @@ Shares shares_of(int64_t n, int bytes, const device::DeviceFacts& device) {
   Shares s{0, 1, 32};
   if (bytes_of(words, kThreads) > device.shared_bytes_per_block && device.arch >= 90)
     while (s.blocks < kMostBlocks && device::ceil_div(words, s.blocks) > kMostWords) s.blocks *= 2;
-  const int64_t each = device::ceil_div(words, s.blocks);
+  // Shares begin where lines do if the row does: what a warp copies at a time is then no line more.
+  const int64_t each = s.blocks == 1 ? words : device::ceil_div(words, s.blocks * kLineWords) * kLineWords;
   if (bytes_of(each, kThreads) > device.shared_bytes_per_block) return s;  // words 0: it does not fit
   s.words = int(each);
   if (each <= kShortWords) return s;
@@ -416,7 +426,9 @@ template <class T, class U> int held(const LossCudaRows& p, void* stream) {
   constexpr int K = kChunk<T>;
   const bool whole = p.t.classes % K == 0 && uintptr_t(p.x) % 16 == 0 && p.x_pitch % K == 0 &&
                      (!p.dx || (uintptr_t(p.dx) % (sizeof(U) * K) == 0 && p.dx_pitch % K == 0));
-  const auto kernel = whole ? held_kernel<T, U, true> : held_kernel<T, U, false>;
+  auto kernel = whole ? held_kernel<T, U, true, false> : held_kernel<T, U, false, false>;
+  if constexpr (std::is_same_v<T, U>)
+    if (whole && !p.dx && !(p.smoothing > 0) && s.threads > 32) kernel = held_kernel<T, U, true, true>;
   cudaLaunchAttribute cluster;
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {unsigned(s.blocks), 1, 1};
