@@ -15,7 +15,7 @@ using namespace attention;
 constexpr int kWidth = 64;
 template <Formula kFormula, bool kStaying> struct Config {
   static constexpr int kRows = sdpa_ordered_keys(kWidth), kWorkers = 256, kThreads = 512, kTile = kQueryTile<kWidth>;  // keys of a block, queries of a tile
-  static constexpr bool kStays = kStaying, kCapped = kFormula == Formula::capped;  // thread blocks stay: there is room for the next block's k and v
+  static constexpr bool kStays = kStaying, kCapped = kFormula == Formula::capped || kFormula == Formula::both;  // thread blocks stay: there is room for the next block's k and v
   static constexpr int kHeld = kStays ? 2 : 1, kSlots = kStays || kCapped ? 1 : 2;  // blocks of keys, tiles of ds that shared memory holds
   static constexpr int kTaken = 208, kGiven = 64, kLeft = 32;                      // registers: of workers, of the third warpgroup, of the fourth
   static constexpr size_t kBytes = size_t(2 * kHeld * kRows + 4 * kTile) * kWidth * 2 + (kSlots + kCapped) * kRows * kTile * 2 + 2 * kPartBytes + 2 * kTile * 8 + 1024;
@@ -203,7 +203,7 @@ template <class T, Formula kFormula, bool kStays> __global__ void __launch_bound
             for (int e = 0; e < 4; ++e) x[0][j][e] = bad_key[row(e / 2)] ? float(kNaN) : x[0][j][e];
         }
         Scores scores{};
-        if constexpr (kFormula != Formula::plain) scores = scores_of<kTile, C::kRows>(p, place, place.head0 + head, query, row(0));
+        if constexpr (kFormula != Formula::plain && kFormula != Formula::capped) scores = scores_of<kTile, C::kRows>(p, place, place.head0 + head, query, row(0));
 #pragma unroll
         for (int j = 0; j < kSums; j += kWeighed) {
           if (j == kSums / 2) {
@@ -211,7 +211,7 @@ template <class T, Formula kFormula, bool kStays> __global__ void __launch_bound
             begin_slopes(u);  // not before: there are no registers for it
           }
           to_weights<T, kFormula>(x[0], weights, j, sums, work, scores, [&](int n, uint32_t a, uint32_t b) {
-            if constexpr (kFormula == Formula::capped) store_shared_words(my_capped + uint32_t(n) * 2048, a, b);
+            if constexpr (C::kCapped) store_shared_words(my_capped + uint32_t(n) * 2048, a, b);
           });
         }
         if (masked) {
@@ -240,7 +240,7 @@ template <class T, Formula kFormula, bool kStays> __global__ void __launch_bound
         for (int j = 0; j < kSums; ++j) {
           const float2 delta = load_shared_pair(sums + 4 * kTile + 8 * (4 * j + t));
           uint32_t part[2] = {weights[j][0], weights[j][1]};
-          if constexpr (kFormula == Formula::capped) load_shared_words(my_capped + uint32_t(j) * 2048, part[0], part[1]);
+          if constexpr (C::kCapped) load_shared_words(my_capped + uint32_t(j) * 2048, part[0], part[1]);
 #pragma unroll
           for (int e = 0; e < 4; ++e) y[0][j][e] = slope_of<T>((e % 2 ? high_value<T>(part[e / 2]) : low_value<T>(part[e / 2])).v, y[0][j][e], e % 2 ? delta.y : delta.x, factor);
           slopes[j][0] = pair<T>(y[0][j][0], y[0][j][1]), slopes[j][1] = pair<T>(y[0][j][2], y[0][j][3]);
@@ -290,10 +290,10 @@ template <class T, Formula kFormula, bool kStays = false> int launch_keys(const 
   return launch_ordered<T, kWidth, Config<kFormula, kStays>>(p, keys_kernel<T, kFormula, kStays>, stream);
 }
 template <class T> int backward(const SdpaCuda& p, void* stream) {
-  if (p.softcap != 0) return launch_keys<T, Formula::capped>(p, stream);
+  if (p.softcap != 0) return p.slopes ? launch_keys<T, Formula::both>(p, stream) : launch_keys<T, Formula::capped>(p, stream);
   if (p.slopes) return launch_keys<T, Formula::alibi>(p, stream);
   if constexpr (!kIsF16<T>)
-    if (p.k_len <= 4096) return launch_keys<T, Formula::plain, true>(p, stream);  // of long sequences, blocks that stay were 2 % slower
+    if (p.k_len <= 4096 || (p.left >= 0 && p.right >= 0 && p.left + p.right < 4096)) return launch_keys<T, Formula::plain, true>(p, stream);  // where many queries see a key, blocks that stay were 2 % slower
   return launch_keys<T, Formula::plain>(p, stream);
 }
 

@@ -13,10 +13,10 @@
 namespace baracuda::inline BARACUDA_ISA {
 namespace attention {
 
-enum class Formula { plain, alibi, capped, general };  // of scores: the products, with ALiBi, with softcap and perhaps ALiBi, one of these two
+enum class Formula { plain, alibi, capped, both, general };  // of scores: the products, with ALiBi, with softcap, with both, one of these three
 struct Work {
   SdpaCuda p;
-  uint32_t blocks, parts, section;  // blocks of all; of a head's keys; heads whose rows and dq the L2 cache holds together
+  uint32_t items, parts, section, delay;  // numbers of blocks; blocks of a head's keys; heads that go side by side, each so many blocks behind the one before
   CUtensorMap q, k, v, dy;
   bool dq_chunks, dk_chunks, dv_chunks;
   float unit, cap;  // from products to exponents, or with a softcap to the argument of tanh and from that to exponents
@@ -62,39 +62,52 @@ template <class T, int kWidth> __global__ void __launch_bounds__(256) sums_kerne
   }
   const int c = int(threadIdx.x) % kLanes, left = int(p.head_dim_v) - 8 * c;
   const T *const dy0 = row_at<const T>(p.dy, s, head, s.q_start + row0) + 8 * c, *const y0 = row_at<const T>(p.y, s, head, s.q_start + row0) + 8 * c;
-#pragma unroll 2
-  for (int r = int(threadIdx.x) / kLanes; r < kTile; r += kStep) {
-    const bool there = row0 + r < s.q_len;
-    const T *dy = dy0 + (there ? r : 0) * p.dy.row, *y = y0 + (there ? r : 0) * p.y.row;
-    V sum = V(0), size = V(0);
-    if (left >= 8) {
-      const uint4 a = *reinterpret_cast<const uint4*>(dy), b = *reinterpret_cast<const uint4*>(y);
-      const uint32_t u[4] = {a.x, a.y, a.z, a.w}, w[4] = {b.x, b.y, b.z, b.w};
+  constexpr int kAtOnce = 4;  // rows that are on their way together: nothing is stored before all are there
+  static_assert(kTile % (kAtOnce * kStep) == 0);
+#pragma unroll 1
+  for (int r0 = int(threadIdx.x) / kLanes; r0 < kTile; r0 += kAtOnce * kStep) {
+    uint4 a[kAtOnce], b[kAtOnce];
+    float lse[kAtOnce];
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        sum = fma(low_value<T>(u[e]), low_value<T>(w[e]), sum), sum = fma(high_value<T>(u[e]), high_value<T>(w[e]), sum);
-        if (kIsF16<T>) size = size + (abs(low_value<T>(u[e])) + abs(high_value<T>(u[e])));
-      }
-    } else {
-      for (int e = 0; e < left; ++e) {
-        sum = fma(load<1>(dy + e), load<1>(y + e), sum);
-        if (kIsF16<T>) size = size + abs(load<1>(dy + e));
-      }
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int r = r0 + i * kStep;
+      const bool there = row0 + r < s.q_len;
+      if (left >= 8) a[i] = *reinterpret_cast<const uint4*>(dy0 + (there ? r : 0) * p.dy.row), b[i] = *reinterpret_cast<const uint4*>(y0 + (there ? r : 0) * p.y.row);
+      lse[i] = there && c == 0 ? *row_at<const float>(p.lse, s, head, s.q_start + row0 + r) : float(-kInf);
     }
 #pragma unroll
-    for (int w = kLanes / 2; w; w /= 2) {
-      sum = sum + V::of(__shfl_xor_sync(kAllLanes, sum.v, w));
-      if (kIsF16<T>) size = size + V::of(__shfl_xor_sync(kAllLanes, size.v, w));
-    }
-    if (c != 0) continue;
-    const float lse = there ? *row_at<const float>(p.lse, s, head, s.q_start + row0 + r) : float(-kInf);
-    // No key: exp(-inf), and y is 0, whatever the caller's y holds.
-    const float delta = lse == float(-kInf) ? 0 : sum.v;
-    sums[r] = lse == float(-kInf) ? float(kInf) : lse * float(kExpUnit<V>) - float(kWeightPower<T>);
-    sums[kTile + r] = delta;
-    if (kIsF16<T> && there) {
-      if (size.v < float(kInf)) atomicMax(&largest[0], __float_as_int(size.v));
-      if (fabsf(delta) < float(kInf)) atomicMax(&largest[1], __float_as_int(fabsf(delta)));
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int r = r0 + i * kStep;
+      const bool there = row0 + r < s.q_len;
+      V sum = V(0), size = V(0);
+      if (left >= 8) {
+        const uint32_t u[4] = {a[i].x, a[i].y, a[i].z, a[i].w}, w[4] = {b[i].x, b[i].y, b[i].z, b[i].w};
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          sum = fma(low_value<T>(u[e]), low_value<T>(w[e]), sum), sum = fma(high_value<T>(u[e]), high_value<T>(w[e]), sum);
+          if (kIsF16<T>) size = size + (abs(low_value<T>(u[e])) + abs(high_value<T>(u[e])));
+        }
+      } else {
+        const T *dy = dy0 + (there ? r : 0) * p.dy.row, *y = y0 + (there ? r : 0) * p.y.row;
+        for (int e = 0; e < left; ++e) {
+          sum = fma(load<1>(dy + e), load<1>(y + e), sum);
+          if (kIsF16<T>) size = size + abs(load<1>(dy + e));
+        }
+      }
+#pragma unroll
+      for (int w = kLanes / 2; w; w /= 2) {
+        sum = sum + V::of(__shfl_xor_sync(kAllLanes, sum.v, w));
+        if (kIsF16<T>) size = size + V::of(__shfl_xor_sync(kAllLanes, size.v, w));
+      }
+      if (c != 0) continue;
+      // No key: exp(-inf), and y is 0, whatever the caller's y holds.
+      const float delta = lse[i] == float(-kInf) ? 0 : sum.v;
+      sums[r] = lse[i] == float(-kInf) ? float(kInf) : lse[i] * float(kExpUnit<V>) - float(kWeightPower<T>);
+      sums[kTile + r] = delta;
+      if (kIsF16<T> && there) {
+        if (size.v < float(kInf)) atomicMax(&largest[0], __float_as_int(size.v));
+        if (fabsf(delta) < float(kInf)) atomicMax(&largest[1], __float_as_int(fabsf(delta)));
+      }
     }
   }
   if (kIsF16<T>) {
@@ -127,18 +140,23 @@ using namespace hopper;
 // keys first, which a causal mask makes longer. A thread block that stays takes one ahead: it comes to it, as those of lower numbers come to an end.
 template <int kParts, int kRows, int kTile> __device__ __forceinline__ void take_place(const Work& work, Place& place) {
   const SdpaCuda& p = work.p;
-  const uint32_t item = uint32_t(atomicAdd(&p.turns[kParts * p.heads * p.tiles], 1)), shares = uint32_t(p.shares), heads = uint32_t(p.kv_heads) * shares, from = item / (work.section * work.parts) * work.section;
-  if (item >= work.blocks) {
-    place.n = 0, place.all = -1;
-    return;
-  }
-  const uint32_t width = min(work.section, uint32_t(p.batch) * heads - from), in_section = item - from * work.parts, head = from + in_section % width;
+  const uint32_t shares = uint32_t(p.shares), heads = uint32_t(p.kv_heads) * shares, lines = work.parts + work.delay * (work.section - 1);
+  uint32_t head, part;
+  do {
+    const uint32_t item = uint32_t(atomicAdd(&p.turns[kParts * p.heads * p.tiles], 1)), from = item / (work.section * lines) * work.section;
+    if (item >= work.items) {
+      place.n = 0, place.all = -1;
+      return;
+    }
+    const uint32_t width = min(work.section, uint32_t(p.batch) * heads - from), in_section = item - from * lines;
+    head = from + in_section % width, part = in_section / width - work.delay * (in_section % width);
+  } while (part >= work.parts);
   Place at;
   at.s = sequence_of(p, head / heads);
   at.mask = mask_of(p, at.s);
   at.kv_head = head % heads / shares, at.share = int(head % shares);
   at.heads = int(uint32_t(p.group) / shares), at.head0 = int(at.kv_head * p.group) + at.share * at.heads;
-  at.key0 = int(in_section / width) * kRows, at.n = int(least(kRows, at.s.k_len - at.key0));
+  at.key0 = int(part) * kRows, at.n = int(least(kRows, at.s.k_len - at.key0));
   at.first = first_tile(p, at.s, kTile);
   int begin = 0, end = 0;
   if (at.n > 0) queries_of(at.mask, at.s, at.key0, at.n, kTile, begin, end);
@@ -409,8 +427,9 @@ __device__ __forceinline__ void weigh_scores(const float (&x)[kSums][4], uint32_
 template <class T, Formula kFormula, int kSums, class F>
 __device__ __forceinline__ void to_weights(const float (&x)[kSums][4], uint32_t (&weights)[kSums][2], int from, uint32_t lse, const Work& work, const Scores& f, F second) {
   if constexpr (kFormula == Formula::plain) weigh_scores<T, false, Distance::none>(x, weights, from, lse, work, f, second);
-  else if (kFormula == Formula::capped || (kFormula == Formula::general && work.cap != 0)) {
-    if (!work.p.slopes) weigh_scores<T, true, Distance::none>(x, weights, from, lse, work, f, second);
+  else if constexpr (kFormula == Formula::capped) weigh_scores<T, true, Distance::none>(x, weights, from, lse, work, f, second);
+  else if (kFormula == Formula::both || (kFormula == Formula::general && work.cap != 0)) {
+    if (kFormula == Formula::general && !work.p.slopes) weigh_scores<T, true, Distance::none>(x, weights, from, lse, work, f, second);
     else weigh_scores<T, true, Distance::each>(x, weights, from, lse, work, f, second);
   } else {
     if (f.sided) weigh_scores<T, false, Distance::sided>(x, weights, from, lse, work, f, second);
@@ -515,25 +534,28 @@ template <class T, int kWidth> __global__ void __launch_bounds__(256) dq_kernel(
   const int64_t tile = head * p.tiles + first_tile(p, s, kTile) + item % parts;
   const int j = int(threadIdx.x) % 8, g = int(threadIdx.x) / 8 % 8, warp = int(threadIdx.x) / 64;
   const float scale = float(p.scale);
+  float4 part[kParts<kWidth>][4] = {};  // all on their way before any is written
 #pragma unroll
   for (int c = 0; c < kParts<kWidth>; ++c) {
-    float4 part[4] = {};
-    const int column = j * 8 + (kTile == 64 ? c * 64 : 0), left = int(p.head_dim) - column;
-    if (left > 0 && p.turns[kParts<kWidth> * tile + c] != 0) {
+    const int column = j * 8 + (kTile == 64 ? c * 64 : 0);
+    if (column < int(p.head_dim) && p.turns[kParts<kWidth> * tile + c] != 0) {
       const float4* const from = reinterpret_cast<const float4*>(p.dq_sums + (kParts<kWidth> * tile + c) * kPart) + j * 128 + warp * 32 + g * 4;
 #pragma unroll
-      for (int t = 0; t < 4; ++t) part[t] = from[t];
+      for (int t = 0; t < 4; ++t) part[c][t] = from[t];
     }
+  }
+#pragma unroll
+  for (int c = 0; c < kParts<kWidth>; ++c)
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
+      const int column = j * 8 + (kTile == 64 ? c * 64 : 0), left = int(p.head_dim) - column;
       const int64_t r = row0 + (kTile == 64 ? 0 : c * 64) + warp * 16 + g + 8 * i;
       if (r >= s.q_len || left <= 0) continue;
       float sum[8];
 #pragma unroll
-      for (int t = 0; t < 4; ++t) sum[2 * t] = i ? part[t].z : part[t].x, sum[2 * t + 1] = i ? part[t].w : part[t].y;
+      for (int t = 0; t < 4; ++t) sum[2 * t] = i ? part[c][t].z : part[c][t].x, sum[2 * t + 1] = i ? part[c][t].w : part[c][t].y;
       write_chunk<T>(row_at<T>(p.dq, s, head, s.q_start + r) + column, sum, scale, left, work.dq_chunks);
     }
-  }
 }
 
 inline bool general(const SdpaCuda& p) { return p.softcap != 0 || p.slopes; }
@@ -544,11 +566,16 @@ template <class T, int kWidth, class C> int launch_ordered(const SdpaCuda& p, vo
   const auto map = [&](CUtensorMap& m, const SdpaTensor& t, int64_t heads, int64_t rows, int64_t width, int box) {
     return hopper::make_map(m, kIsF16<T>, t.p, {batch, heads, rows, width}, {t.batch, t.head, t.row, 1}, box);
   };
-  const int64_t cached = (p.right < 0 ? 32 : kWidth == 64 ? 48 : kWidth == 128 && p.q_len <= 8192 ? 64 : 128) << 20;  // under a causal mask more heads, so that fewer blocks of one wait for each other
-  const int64_t one = p.group / p.shares * p.q_len * (2 * (p.head_dim + p.head_dim_v) + 4 * kWidth);
+  // Heads side by side: as many as keep blocks of one from waiting for each other, which a causal mask lets come to the same tiles together, and as the L2 cache holds.
+  const bool causal = p.right >= 0;
+  const int64_t one = p.group / p.shares * p.q_len * (2 * (p.head_dim + p.head_dim_v) + 4 * kWidth), least_cached = causal && kWidth > 128 ? 24 : 16;
+  const int64_t most_cached = !causal ? 32 : kWidth == 128 && p.q_len <= 8192 ? 64 : 128;
+  const int64_t cached = least(most(one * (kWidth == 64 ? 24 : 16), least_cached << 20), most_cached << 20);
   const int64_t parts = device::ceil_div(p.k_len, C::kRows), all_heads = p.batch * p.kv_heads * p.shares, blocks = all_heads * parts;
   const int64_t sections = device::ceil_div(all_heads, most(1, cached / one));  // of about as many heads each
-  Work work{p, uint32_t(blocks), uint32_t(parts), uint32_t(most(1, device::ceil_div(all_heads, most(1, sections))))};
+  const int64_t section = most(1, device::ceil_div(all_heads, most(1, sections)));
+  const int64_t delay = !causal || p.left >= 0 ? 0 : kWidth > 128 && parts >= 128 ? 2 : kWidth == 64 && parts >= 64 ? 1 : 0;
+  Work work{p, uint32_t(all_heads * (parts + delay * (section - 1))), uint32_t(parts), uint32_t(section), uint32_t(delay)};
   if (!map(work.q, p.q, p.heads, rows, p.head_dim, C::kTile) || !map(work.dy, p.dy, p.heads, rows, p.head_dim_v, C::kTile) ||
       !map(work.k, p.k, p.kv_heads, all_keys, p.head_dim, C::kRows) || !map(work.v, p.v, p.kv_heads, all_keys, p.head_dim_v, C::kRows) || !in_chunks(p.y))
     return kSdpaNotOrdered;
