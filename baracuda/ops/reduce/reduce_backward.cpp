@@ -116,7 +116,7 @@ void map(const Problem& problem, const ReduceWalk& rows, const Scratch& s, int t
   const ReduceDescriptor& d = problem.d;
   const Operand &dx = problem.dx, &x = problem.x;
   const Shape& shape = problem.shape;
-  const auto kernel = BARACUDA_ISA_PICK(reduce_map_table).of[int(map_of(d))][d.dtype];
+  const auto kernel = BARACUDA_ISA_PICK_BF16(reduce_map_table).of[int(map_of(d))][d.dtype];
   const bool reads = reads_x(map_of(d));
   int64_t number_stride[kMaxRank] = {}, number_step = 1;
   for (int k = rows.kept_rank - 1; k >= 0; --k) number_stride[rows.order[k]] = number_step, number_step *= shape[rows.order[k]];

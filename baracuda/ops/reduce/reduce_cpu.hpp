@@ -57,7 +57,7 @@ struct ReduceMap {
   bool past;   // dx is written past the caches
 };
 struct ReduceMapTable { ByDType<void (*)(const ReduceMap&)> of[int(ReduceMapKind::count)]; };
-BARACUDA_ISA_TABLE(ReduceMapTable, reduce_map_table)
+BARACUDA_ISA_TABLE_BF16(ReduceMapTable, reduce_map_table)
 
 // dx[i] = factor 2^exponent times the product of the other elements, i < m <= kSumChunk; dx may be x.
 struct ReduceOthers {

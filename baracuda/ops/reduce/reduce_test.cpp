@@ -263,6 +263,36 @@ TEST(Reduce, BitsDoNotDependOnStridesThreadsOrInstructionSet) {
         limit_isa(best), set_threads(before);
       }
 }
+// Gradients of halves: the same bits in rows that begin anywhere, past the caches and not, for every instruction set.
+TEST(Reduce, GradientsOfHalvesInLargeRows) {
+  if (on_cuda()) GTEST_SKIP() << "on CUDA nothing is written past the caches";
+  const Isa best = isa();
+  for (DType t : {DType::f16, DType::bf16})
+    for (ReduceKind kind : {ReduceKind::logsumexp, ReduceKind::norm2, ReduceKind::sum, ReduceKind::max, ReduceKind::var})
+      for (int64_t n : {1001, 64}) {
+        const int64_t rows = (int64_t(25) << 20) / (n * 2), few = 67;
+        const ReduceDescriptor many{.kind = kind, .dtype = t, .shape = {rows, n}, .axes = {1}}, some{.kind = kind, .dtype = t, .shape = {few, n}, .axes = {1}};
+        const Tensor pool = Tensor::normal(t, {few, n}, 1), slopes = Tensor::normal(t, {few}, 2);
+        Tensor x(t, many.shape), dy(t, {rows}), y(t, {rows}), dx(t, many.shape), y_some(t, {few}), dx_some(t, some.shape);
+        const size_t bytes = size_t(few * n) * 2;
+        for (int64_t r = 0; r < rows; r += few) {
+          const int64_t here = std::min(few, rows - r);
+          std::memcpy(x.view().as<char>() + r * n * 2, pool.view().data, size_t(here * n) * 2);
+          std::memcpy(dy.view().as<char>() + r * 2, slopes.view().data, size_t(here) * 2);
+        }
+        ASSERT_OK(run_plan<Reduce>(many, {x, y, {}}));
+        ASSERT_OK(run_plan<ReduceBackward>(many, {dy, x, y, {}, dx}));
+        ASSERT_OK(run_plan<Reduce>(some, {pool, y_some, {}}));
+        for (Isa set : {best, Isa::avx2, Isa::portable}) {
+          limit_isa(set);
+          ASSERT_OK(run_plan<ReduceBackward>(some, {slopes, pool, y_some, {}, dx_some}));
+          EXPECT_EQ(std::memcmp(dx.view().data, dx_some.view().data, bytes), 0) << enum_name(kind) << ' ' << name(t) << ' ' << n << ' ' << name(set);
+          const int64_t last = (rows / few - 1) * few;
+          EXPECT_EQ(std::memcmp(dx.view().as<char>() + last * n * 2, dx_some.view().data, bytes), 0) << enum_name(kind) << ' ' << name(t) << ' ' << n << ' ' << name(set);
+        }
+        limit_isa(best);
+      }
+}
 void expect_bits_of_cpu(const ReduceDescriptor& d) {
   const Tensor x = data(d, 1);
   Tensor y(d.dtype, dy_shape(d)), on_cpu(d.dtype, dy_shape(d));
