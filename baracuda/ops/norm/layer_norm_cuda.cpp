@@ -1,6 +1,7 @@
 #include "baracuda/ops/norm/layer_norm_cuda.hpp"
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
+#include "baracuda/device/sm90a.hpp"
 #include "baracuda/host/row_sum.hpp"
 #include "baracuda/ops/norm/layer_norm_detail.hpp"
 #include "baracuda/ops/norm/norm_cuda.hpp"
@@ -33,7 +34,7 @@ template <bool kCluster> Status run_forward(const Launch<LayerNorm>& l) {
   if (rows_of(d) == 0) return {};
   Carver c = l.carver();
   const LayerNormCuda p{walk_rows<4>(d, {&a.x, &a.y, &a.mean, &a.rstd}, 1), a.x.data, a.weight.data, a.bias.data, a.y.data, a.mean.data, a.rstd.data,
-                        kCluster ? nullptr : carve_parts(d, layer_norm_cuda_blocks(rows_of(d)), c), length(d), d.eps};
+                        kCluster ? nullptr : carve_parts(d, layer_norm_cuda_blocks(rows_of(d)), c), length(d), d.eps, !kCluster && l.state};
   const LayerNormCudaKernels& kernels = kCluster ? layer_norm_rows_cuda : layer_norm_cuda_kernels;
   return device::queue(l.stream, kCluster ? "layer_norm.cuda.cluster" : "layer_norm.cuda.row", [&] { return kernels.forward[f32_weight(d)][d.dtype](p, l.stream.handle); });
 }
@@ -131,7 +132,7 @@ template <> std::span<const Kernel<LayerNorm>> cuda_kernels<LayerNorm>() {
       {.name = "layer_norm.cuda.long", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<LayerNorm>(Short{}, run_long_forward),
        .guarantee = guarantee, .refuse = refuse_long<false>, .carve = carve_long<false>},
       {.name = "layer_norm.cuda.row", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<LayerNorm>(Floating{}, run_forward<false>),
-       .guarantee = guarantee, .carve = carve_forward}};
+       .guarantee = guarantee, .carve = carve_forward, .prepare = device::find_sm90a}};
   return list;
 }
 template <> std::span<const Kernel<LayerNormBackward>> cuda_kernels<LayerNormBackward>() {

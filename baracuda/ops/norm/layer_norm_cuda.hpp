@@ -12,7 +12,8 @@ struct LayerNormCuda {
   void *y, *mean, *rstd, *parts;
   int64_t n;
   double eps;
-  int team = 1;  // set at the launch of rows
+  bool sm90a = false;  // the code that runs
+  int team = 1;        // set at the launch of rows
 };
 struct LayerNormBackwardCuda {
   device::Walk<5> rows;  // dy x mean rstd dx

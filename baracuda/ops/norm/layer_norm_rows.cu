@@ -1,6 +1,7 @@
 // Rows of LayerNorm in registers (device/row_team.cuh). Forward: reads x, writes y; backward: reads dy and x, writes dx: the floor is memory
 // bandwidth. Sums are in f32, and so is what is made of them: every thread makes it. Backward: a team of threads goes through rows b,
 // b + teams, ... and keeps its parts of dweight and dbias in registers; a second kernel adds the parts in f64.
+#include "baracuda/device/row_runs.cuh"
 #include "baracuda/ops/norm/layer_norm_cuda.hpp"
 #include "baracuda/ops/norm/norm_math.hpp"
 #include "baracuda/ops/norm/norm_rows.cuh"
@@ -119,6 +120,58 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
   t.leave();
 }
 
+// By blocks on sm_90a (device/row_runs.cuh), rows that are no whole chunks.
+constexpr int kWords = 13, kMost = 640;  // of a thread, of halves two elements each; threads of a multiprocessor, whose registers they share
+template <class T> constexpr int kLeast = kIsHalf<T> ? 4096 : 1024;  // bytes of a row: teams are better off with shorter ones
+struct LayerNormBlocksCuda {
+  LayerNormCuda p;
+  row_runs::BlockRows rows;
+  row_runs::BlockShape shape;
+};
+template <class T, class W> __global__ void __launch_bounds__(kMost, 1) forward_blocks_kernel(const __grid_constant__ LayerNormBlocksCuda c) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using namespace row_runs;
+  constexpr int N = kWord<T>, C = kWords;
+  constexpr bool kKept = sizeof(W) == sizeof(T), kKeptBias = kKept && !kIsHalf<T>;  // weight and bias stay in registers
+  extern __shared__ uint4 slots[];
+  __shared__ uint64_t full[4];
+  __shared__ double shared[3][64];
+  const LayerNormCuda& p = c.p;
+  const int n = int(p.n);
+  const BlockTeam t(int(blockDim.x));
+  Packed<W, N> weight[kKept ? C : 1], bias[kKeptBias ? C : 1];
+  if constexpr (kKept) each_word<C, N>(n, t, [&](int k, int i) { weight[k] = factors<W, N>(p.weight, i, n, 1); });
+  if constexpr (kKeptBias) each_word<C, N>(n, t, [&](int k, int i) { bias[k] = factors<W, N>(p.bias, i, n, -0.0); });
+  const OneByOne<T, 4, 0, -1, 1, -1> of{p.rows, c.rows};
+  Runs<T, 0, decltype(of)> runs(of, int(p.rows.units), c.shape.slots, c.shape.pitch, slots, full);
+  for (bool other = false; runs.more(); runs.leave(), other = !other) {
+    runs.arrive();
+    T* const row = runs.at(0);
+    const bool whole = uintptr_t(row) % 4 == 0;
+    Packed<T, N> x[C];
+    each_word<C, N>(n, t, [&](int k, int i) { x[k] = word_at(row, i, whole, n - i); });
+    const RowStatistics s = statistics<T, C, N, N == 1>(t, row, n, p.eps, shared[0], shared[1 + other], value(*row), [&](int k, int) { return kept_word(x[k]); });
+    if (t.thread == 0 && (p.mean || p.rstd)) {
+      int64_t at[4];
+      p.rows.offsets(runs.run, at);
+      if (p.mean) static_cast<float*>(p.mean)[at[2]] = s.shift + s.rest;
+      if (p.rstd) static_cast<float*>(p.rstd)[at[3]] = s.rstd;
+    }
+    const V shift = V::of(s.shift), rest = V::of(s.rest), scale = V::of(s.rstd);
+    each_word<C, N>(n, t, [&](int k, int i) {
+      Packed<W, N> w, b;
+      if constexpr (kKept) w = kept_word(weight[k]);
+      else w = factors<W, N>(p.weight, i, n, 1);
+      if constexpr (kKeptBias) b = bias[k];
+      else b = factors<W, N>(p.bias, i, n, -0.0);
+      const auto own = kept_word(x[k]);
+      put_word(row, i, whole, n - i, Packed<T, N>::rounded([&](int j) { return standardized(own[j], shift, rest, scale, w[j], b[j]); }));
+    });
+  }
+  runs.end();
+#endif
+}
+
 // kApart: a block may have several teams of more than 32 threads.
 template <class T, class W, int C, int N, bool kWhole, bool kApart>
 __global__ void __launch_bounds__(kBackwardThreads<T, N>, 1) backward_kernel(const __grid_constant__ LayerNormBackwardCuda p) {
@@ -234,6 +287,11 @@ template <class T, class W> int forward(const LayerNormCuda& given, void* stream
     const void* const data[] = {p.x, p.y};
     bool whole = ahead_bytes(1, C, shape.block) <= kMostAhead;
     for (int k = 0; k < 2; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
+    if (p.sm90a && row_runs::by_blocks(p.n, sizeof(T), p.rows.units, 1, kWords, kMost, kLeast<T>)) {
+      LayerNormBlocksCuda c{p, {int(p.n), {p.x, nullptr}, {}, {p.y, nullptr}}, row_runs::BlockShape::of(p.n, sizeof(T), 1, kWords, kMost)};
+      c.rows.ends(p.rows, 0, 0, sizeof(T));
+      return row_runs::launch(forward_blocks_kernel<T, W>, c.shape, 1, p.rows.units, stream, c);
+    }
     return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(1, C, shape, whole), stream, p,
                   whole ? kForwardThreads<true> : kForwardThreads<false>);
   });

@@ -1,6 +1,7 @@
 #include "baracuda/ops/norm/norm_cuda.hpp"
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
+#include "baracuda/device/sm90a.hpp"
 #include "baracuda/ops/norm/norm.hpp"
 #include "baracuda/ops/norm/norm_detail.hpp"
 #include "baracuda/ops/norm/norm_spread_cuda_detail.hpp"
@@ -28,7 +29,7 @@ template <bool kCluster> Status run_forward(const Launch<RmsNorm>& l) {
   const RmsNorm::Args& a = l.args;
   const RmsNormCuda p{walk_rows(d, {&a.x, &a.residual, &a.y, &a.residual_out, &a.rstd}, 2), a.x.data, a.residual.data, a.weight.data, a.y.data,
                       a.residual_out.data, a.rstd.data, weight_stride(a.weight), d.shape.last(), d.eps, d.weight == NormWeight::one_plus,
-                      d.cast == NormCast::before_weight};
+                      d.cast == NormCast::before_weight, !kCluster && l.state};
   if (p.rows.units == 0) return {};
   const auto kernel = (kCluster ? rms_norm_rows_cuda.forward : norm_cuda_kernels.rms_norm)[f32_weight(d)][d.dtype];
   return device::queue(l.stream, kCluster ? "rms_norm.cuda.cluster" : "rms_norm.cuda.row", [&] { return kernel(p, l.stream.handle); });
@@ -131,7 +132,8 @@ template <> std::span<const Kernel<RmsNorm>> cuda_kernels<RmsNorm>() {
        .guarantee = guarantee, .refuse = refuse_cluster<false>},
       {.name = "rms_norm.cuda.long", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<RmsNorm>(Short{}, run_long_forward),
        .guarantee = guarantee, .refuse = refuse_long<false>, .carve = carve_long<false>},
-      {.name = "rms_norm.cuda.row", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<RmsNorm>(Floating{}, run_forward<false>), .guarantee = guarantee}};
+      {.name = "rms_norm.cuda.row", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<RmsNorm>(Floating{}, run_forward<false>),
+       .guarantee = guarantee, .prepare = device::find_sm90a}};
   return list;
 }
 template <> std::span<const Kernel<RmsNormBackward>> cuda_kernels<RmsNormBackward>() {

@@ -12,6 +12,7 @@ struct RmsNormCuda {
   int64_t weight_stride, n;
   double eps;
   bool one_plus, cast_first;
+  bool sm90a = false;        // the code that runs
   int team = 1;              // set at the launch of rows
 };
 struct RmsNormBackwardCuda {

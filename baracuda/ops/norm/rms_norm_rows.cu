@@ -1,6 +1,7 @@
 // Rows of RmsNorm in registers (device/row_team.cuh). Forward: h = x + residual, y = h rstd w'; reads x (and residual), writes y (and h): the
 // floor is memory bandwidth. Sums are in f32. Backward: a team of threads goes through rows b, b + teams, ... and keeps its part of
 // dweight in registers; a second kernel adds the parts in f64.
+#include "baracuda/device/row_runs.cuh"
 #include "baracuda/ops/norm/norm_cuda.hpp"
 #include "baracuda/ops/norm/norm_math.hpp"
 #include "baracuda/ops/norm/norm_rows.cuh"
@@ -113,6 +114,71 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
     });
   }
   t.leave();
+}
+
+// By blocks on sm_90a (device/row_runs.cuh), rows that are no whole chunks.
+constexpr int kWords = 13, kMost = 640;  // of a thread, of halves two elements each; threads of a multiprocessor, whose registers they share
+template <class T> constexpr int kLeast = kIsHalf<T> ? 4096 : 1024;  // bytes of a row: teams are better off with shorter ones
+struct RmsNormBlocksCuda {
+  RmsNormCuda p;
+  row_runs::BlockRows rows;
+  row_runs::BlockShape shape;
+};
+template <class T, class W, bool kResidual> __global__ void __launch_bounds__(kMost, 1) forward_blocks_kernel(const __grid_constant__ RmsNormBlocksCuda c) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using namespace row_runs;
+  constexpr int N = kWord<T>, C = kWords;
+  constexpr bool kKept = sizeof(W) == sizeof(T);  // the weight stays in registers
+  extern __shared__ uint4 slots[];
+  __shared__ uint64_t full[4];
+  __shared__ double shared[3][64];
+  const RmsNormCuda& p = c.p;
+  const int n = int(p.n);
+  const BlockTeam t(int(blockDim.x));
+  Weights<W, N> weight[kKept ? C : 1];
+  if constexpr (kKept) each_word<C, N>(n, t, [&](int k, int i) { weight[k] = Weights<W, N>(p, i, n); });
+  const OneByOne<T, 5, 0, kResidual ? 1 : -1, 2, kResidual ? 3 : -1> of{p.rows, c.rows};
+  Runs<T, 0, decltype(of)> runs(of, int(p.rows.units), c.shape.slots, c.shape.pitch, slots, full);
+  for (bool other = false; runs.more(); runs.leave(), other = !other) {
+    runs.arrive();
+    T* const row = runs.at(0);
+    const bool whole = uintptr_t(row) % 4 == 0;
+    Packed<T, N> h[C];
+    if constexpr (kResidual) {
+      T* const residual = runs.at(1);
+      const bool whole_residual = uintptr_t(residual) % 4 == 0;
+      each_word<C, N>(n, t, [&](int k, int i) {
+        const auto x = word_at(row, i, whole, n - i), more = word_at(residual, i, whole_residual, n - i);
+        h[k] = Packed<T, N>::rounded([&](int j) { return x[j] + more[j]; });
+        put_word(residual, i, whole_residual, n - i, h[k]);
+      });
+    } else {
+      each_word<C, N>(n, t, [&](int k, int i) { h[k] = word_at(row, i, whole, n - i); });
+    }
+    const V scale = inverse_rms<T, C, N, N == 1>(t, n, p.eps, shared[other], shared[2], [&](int k, int) { return kept_word(h[k]); }, [&](auto f) {
+      each_word<C, N>(n, t, [&](int k, int i) {
+        const auto own = kept_word(h[k]);
+        each_lane<N == 1, N>(i, n, [&](int j) { f(own[j]); });
+      });
+    });
+    if (p.rstd && t.thread == 0) {
+      int64_t at[5];
+      p.rows.offsets(runs.run, at);
+      static_cast<float*>(p.rstd)[at[4]] = scale.v;
+    }
+    each_word<C, N>(n, t, [&](int k, int i) {
+      Weights<W, N> w;
+      if constexpr (kKept) w.w = kept_word(weight[k].w);
+      else w = Weights<W, N>(p, i, n);
+      const auto own = kept_word(h[k]);
+      put_word(row, i, whole, n - i, Packed<T, N>::rounded([&](int j) {
+        const V v = own[j] * scale;
+        return (p.cast_first ? rounded_to<T>(v) : v) * w.at(p, j);
+      }));
+    });
+  }
+  runs.end();
+#endif
 }
 
 // kApart: a block may have several teams of more than 32 threads.
@@ -232,6 +298,12 @@ template <class T, class W> int forward(const RmsNormCuda& given, void* stream) 
     const void* const data[] = {p.x, p.residual, p.y, p.residual_out};
     bool whole = ahead_bytes(tensors, C, shape.block) <= kMostAhead;
     for (int k = 0; k < 4; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
+    // With a residual or without: a row's sum has one order.
+    if (p.sm90a && row_runs::by_blocks(p.n, sizeof(T), p.rows.units, 2, kWords, kMost, kLeast<T>)) {
+      RmsNormBlocksCuda c{p, {int(p.n), {p.x, p.residual}, {}, {p.y, p.residual_out}}, row_runs::BlockShape::of(p.n, sizeof(T), tensors, kWords, kMost)};
+      for (int k = 0; k < tensors; ++k) c.rows.ends(p.rows, k, k, sizeof(T));
+      return row_runs::launch(p.residual ? forward_blocks_kernel<T, W, true> : forward_blocks_kernel<T, W, false>, c.shape, tensors, p.rows.units, stream, c);
+    }
     return launch(whole ? forward_kernel<T, W, C, true> : forward_kernel<T, W, C, false>, shape, p.rows.units, staging(whole ? tensors : kAhead<C>, C, shape, whole), stream, p,
                   whole ? kForwardThreads<C, true> : kForwardThreads<C, false>);
   });

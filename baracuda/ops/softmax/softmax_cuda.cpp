@@ -1,6 +1,7 @@
 #include "baracuda/ops/softmax/softmax_cuda.hpp"
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
+#include "baracuda/device/sm90a.hpp"
 #include "baracuda/device/spread.hpp"
 #include "baracuda/host/row_sum.hpp"
 #include "baracuda/ops/softmax/softmax_detail.hpp"
@@ -84,7 +85,7 @@ bool even(const SoftmaxCuda& p) {
   const auto near = [&](int k) { return p.lines.stride[k][last] == 1 || p.lines.stride[k][last] == 0; };
   return near(0) && (!p.second || near(1)) && p.lines.stride[3][last] == 1;
 }
-Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor& d, SoftmaxCuda p, bool backward, const Scratch& s, bool cluster = false) {
+Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor& d, SoftmaxCuda p, bool backward, const Scratch& s, const void* sm90a, bool cluster = false) {
   const auto launch = (backward ? softmax_cuda_kernels.backward : softmax_cuda_kernels.forward)[d.dtype][out_dtype(d)];
   const int tuned = size(d) < 8 ? size(d) : 0;
   return device::queue(stream, name, [&] {
@@ -92,6 +93,7 @@ Status run(const Stream& stream, std::string_view name, const SoftmaxDescriptor&
       const bool fits = held(d, p.columns, backward) || (cluster && p.columns);
       const int64_t columns = p.columns ? p.lines.extent[p.lines.rank - 1] : 0;
       if (fits && p.columns) return (backward ? softmax_columns_cuda.backward : softmax_columns_cuda.forward)[d.dtype](p, stream.handle);
+      if (fits && sm90a && softmax_cuda_row(p, tuned) && softmax_cuda_by_runs(p, tuned)) return (backward ? softmax_runs_cuda.backward : softmax_runs_cuda.forward)[d.dtype](p, stream.handle);
       if (fits && backward && softmax_cuda_row(p, tuned) && softmax_cuda_by_tiles(p, tuned)) return softmax_tiles_cuda.backward[d.dtype](p, stream.handle);
       if (fits && softmax_cuda_row(p, tuned) && softmax_cuda_by_words(p.n, tuned, backward)) return (backward ? softmax_words_cuda.backward : softmax_words_cuda.forward)[d.dtype](p, stream.handle);
       const uint64_t bytes = fits ? 0 : softmax_long_bytes(p.lines.units, p.n, columns, tuned, backward);
@@ -117,7 +119,7 @@ template <bool kBackward> Status run_spread(const Stream& stream, std::string_vi
       return e == kSoftmaxNotSpread ? 0 : e;
     }));
   }
-  return e == kSoftmaxNotSpread ? run(stream, name, d, p, kBackward, s) : Status();
+  return e == kSoftmaxNotSpread ? run(stream, name, d, p, kBackward, s, nullptr) : Status();
 }
 template <bool kCluster> Status run_forward(const Launch<Softmax>& l) {
   const TensorView none{};
@@ -125,7 +127,7 @@ template <bool kCluster> Status run_forward(const Launch<Softmax>& l) {
   if (l.desc.shape.numel() == 0) return {};
   Carver c = l.carver();
   const SoftmaxCuda p = problem_of(l.desc, {&a.x, &none, &a.mask, &a.y});
-  return run(l.stream, kCluster ? "softmax.cuda.cluster" : "softmax.cuda.lines", l.desc, p, false, carve(l.desc, false, c), kCluster);
+  return run(l.stream, kCluster ? "softmax.cuda.cluster" : "softmax.cuda.lines", l.desc, p, false, carve(l.desc, false, c), l.state, kCluster);
 }
 template <bool kCluster> Status run_backward(const Launch<SoftmaxBackward>& l) {
   const auto& a = l.args;
@@ -133,7 +135,7 @@ template <bool kCluster> Status run_backward(const Launch<SoftmaxBackward>& l) {
   Carver c = l.carver();
   SoftmaxCuda p = problem_of(l.desc, {&a.dy, &a.y, &a.mask, &a.dx});
   p.scale = 1;  // it is in sign
-  return run(l.stream, kCluster ? "softmax_backward.cuda.cluster" : "softmax_backward.cuda.lines", l.desc, p, true, carve(l.desc, true, c), kCluster);
+  return run(l.stream, kCluster ? "softmax_backward.cuda.cluster" : "softmax_backward.cuda.lines", l.desc, p, true, carve(l.desc, true, c), l.state, kCluster);
 }
 Status run_spread_forward(const Launch<Softmax>& l) {
   const TensorView none{};
@@ -158,7 +160,7 @@ template <> std::span<const Kernel<Softmax>> cuda_kernels<Softmax>() {
       {.name = "softmax.cuda.spread", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<Softmax>(Short{}, run_spread_forward),
        .guarantee = guarantee, .refuse = refuse_spread<false>, .carve = carve_row<false>, .prepare = prepare_spread<false>},
       {.name = "softmax.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<Softmax>(Floating{}, run_forward<false>),
-       .guarantee = guarantee, .carve = carve_row<false>}};
+       .guarantee = guarantee, .carve = carve_row<false>, .prepare = device::find_sm90a}};
   return list;
 }
 template <> std::span<const Kernel<SoftmaxBackward>> cuda_kernels<SoftmaxBackward>() {
@@ -168,7 +170,7 @@ template <> std::span<const Kernel<SoftmaxBackward>> cuda_kernels<SoftmaxBackwar
       {.name = "softmax_backward.cuda.spread", .device = DeviceKind::cuda, .min_arch = 90, .launch = launch_all<SoftmaxBackward>(Short{}, run_spread_backward),
        .guarantee = guarantee, .refuse = refuse_spread<true>, .carve = carve_row<true>, .prepare = prepare_spread<true>},
       {.name = "softmax_backward.cuda.lines", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<SoftmaxBackward>(Floating{}, run_backward<false>),
-       .guarantee = guarantee, .carve = carve_row<true>}};
+       .guarantee = guarantee, .carve = carve_row<true>, .prepare = device::find_sm90a}};
   return list;
 }
 

@@ -114,7 +114,10 @@ TEST(Softmax, LengthsOfTheAxis) {
 // Short rows that follow on one another, as many as blocks do not divide, and such that do not; a special one beside others; the gradient over its input.
 TEST(Softmax, ShortRows) {
   for (DType t : {DType::f16, DType::bf16, DType::f32}) {
-    for (int64_t n : {65, 70, 127}) check_values({kKinds[n % 4], t, {283, n}, 1});
+    for (int64_t n : {1, 3, 10, 17, 33, 65, 70, 127, 301, 650}) check_values({kKinds[n % 4], t, {283, n}, 1});
+    for (int64_t n : {8, 24, 64, 200}) check_values({kKinds[n / 8 % 4], t, {1283, n}, 1});
+    check_values({SoftmaxKind::softmax, t, {9001, 35}, 1});
+    check_values({SoftmaxKind::log_softmax, t, {53, 1023}, 1});
     check_values({SoftmaxKind::softmax, t, {3, 19, 65}, 2}, Layout::padded);
     check_values({SoftmaxKind::softmin, t, {3, 19, 65}, 2}, Layout::outer_reversed);
     for (bool log : {false, true}) {
@@ -221,6 +224,63 @@ TEST(Softmax, SameBitsHoweverTheLineLies) {
       }
 }
 // A long row gives the same bits alone and among others, in place and not.
+// Batches that begin and end anywhere, which are other alignments and other neighbours.
+TEST(Softmax, ShortRowsDoNotDependOnTheBatch) {
+  for (DType t : {DType::f16, DType::bf16, DType::f32})
+    for (int64_t n : {5, 33, 127, 130, 601, 1001}) {
+      const SoftmaxDescriptor many{SoftmaxKind::softmax, t, {61, n}, 1};
+      const Tensor x = Tensor::normal(t, many.shape, 1, 0, 3), dy = Tensor::normal(t, many.shape, 2);
+      Tensor y(t, many.shape), dx(t, many.shape);
+      ASSERT_OK(run_plan<Softmax>(many, {x, y}));
+      ASSERT_OK(run_plan<SoftmaxBackward>(many, {dy, y, dx}));
+      for (int64_t first : {0, 1, 6, 27})
+        for (int64_t count : {1, 2, 19, 34}) {
+          const SoftmaxDescriptor some{SoftmaxKind::softmax, t, {count, n}, 1};
+          const size_t offset = size_t(first * n) * byte_size(t), bytes = size_t(count * n) * byte_size(t);
+          const auto rows = [&](const Tensor& all) {
+            TensorView v = all;
+            v.shape = some.shape, v.data = all.view().as<char>() + offset;
+            return v;
+          };
+          Tensor y1(t, some.shape), dx1(t, some.shape), here = x, grad = dy;
+          ASSERT_OK(run_plan<Softmax>(some, {rows(x), y1}));
+          ASSERT_OK(run_plan<SoftmaxBackward>(some, {rows(dy), y1, dx1}));
+          EXPECT_EQ(std::memcmp(y1.view().data, rows(y).data, bytes), 0) << name(t) << " " << n << " " << first << " " << count;
+          EXPECT_EQ(std::memcmp(dx1.view().data, rows(dx).data, bytes), 0) << name(t) << " " << n << " " << first << " " << count;
+          ASSERT_OK(run_plan<Softmax>(some, {rows(here), rows(here)}));
+          ASSERT_OK(run_plan<SoftmaxBackward>(some, {rows(grad), rows(here), rows(grad)}));
+          for (int64_t i = 0; i < 61 * n; ++i) {
+            const bool in = i / n >= first && i / n < first + count;
+            ASSERT_EQ(here.at(i), (in ? y : x).at(i)) << name(t) << " " << n << " " << i;
+            ASSERT_EQ(grad.at(i), (in ? dx : dy).at(i)) << name(t) << " " << n << " " << i;
+          }
+        }
+    }
+}
+// Columns that several blocks of a GPU have together, and some of those.
+TEST(Softmax, ColumnsDoNotDependOnTheOthers) {
+  for (DType t : {DType::f16, DType::bf16, DType::f32})
+    for (const auto& [n, columns] : {std::pair<int64_t, int64_t>{513, 1100}, {700, 72}, {2049, 200}, {5000, 40}, {8192, 72}}) {
+      const SoftmaxKind kind = kKinds[n % 4];
+      const SoftmaxDescriptor all{kind, t, {n, columns}, 0}, some{kind, t, {n, 24}, 0};
+      check_values(all);
+      const Tensor x = Tensor::normal(t, all.shape, 1, 0, 3), dy = Tensor::normal(t, all.shape, 2);
+      Tensor y(t, all.shape), dx(t, all.shape), y1(t, some.shape), dx1(t, some.shape);
+      check_repeat_bits<Softmax>(all, {x, y});
+      check_repeat_bits<SoftmaxBackward>(all, {dy, y, dx});
+      const auto part = [&](const Tensor& of) {
+        TensorView v = of;
+        v.shape = some.shape, v.data = of.view().as<char>() + 8 * byte_size(t);
+        return v;
+      };
+      ASSERT_OK(run_plan<Softmax>(some, {part(x), y1}));
+      ASSERT_OK(run_plan<SoftmaxBackward>(some, {part(dy), y1, dx1}));
+      for (int64_t i = 0; i < n * 24; ++i) {
+        ASSERT_EQ(y1.at(i), y.at(i / 24 * columns + 8 + i % 24)) << name(t) << " " << n << " " << i;
+        ASSERT_EQ(dx1.at(i), dx.at(i / 24 * columns + 8 + i % 24)) << name(t) << " " << n << " " << i;
+      }
+    }
+}
 TEST(Softmax, LongRowsDoNotDependOnTheBatch) {
   for (DType t : {DType::f16, DType::bf16, DType::f32})
     for (int64_t n : {20480, 70000}) {
@@ -291,7 +351,7 @@ TEST(Softmax, RowsPastTheCaches) {
 }
 TEST(Softmax, NanInfinityAndNegativeInfinity) {
   const double inf = INFINITY;
-  for (int64_t n : {4, 20, 5000, 20480})
+  for (int64_t n : {4, 20, 37, 900, 5000, 20480})
     for (bool column : {false, true})
       for (SoftmaxKind kind : kKinds) {
         // lines: all -inf, one NaN, one +inf, -inf beside finite ones, all NaN, ordinary

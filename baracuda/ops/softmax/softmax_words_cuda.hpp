@@ -9,5 +9,8 @@ bool softmax_cuda_by_words(int64_t n, int size, bool backward);  // what it take
 // Gradients of short ones that follow on one another.
 extern const SoftmaxRowsCuda softmax_tiles_cuda;
 bool softmax_cuda_by_tiles(const SoftmaxCuda& p, int size);
+// Short ones on sm_90a.
+extern const SoftmaxRowsCuda softmax_runs_cuda;
+bool softmax_cuda_by_runs(const SoftmaxCuda& p, int size);
 
 }  // namespace baracuda
