@@ -26,31 +26,40 @@ Result<PlanState> find_sm90a(const Stream& stream) {
 template <class D> Result<PlanState> prepare(const Stream& stream, const D&, const PlanPreference&) { return find_sm90a(stream); }
 int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-const ScanFast* fast_of(const ScanDescriptor& d) { return is_floating(d.dtype) && int(d.kind) < 2 ? &scan_cuda_fast.of[int(d.kind)][d.dtype] : nullptr; }
+const ScanFast* fast_of(const ScanDescriptor& d, bool gradient) {
+  if (!is_floating(d.dtype)) return nullptr;
+  const bool fold = d.kind == ScanKind::cumsum || d.kind == ScanKind::cumprod, logs = d.kind == ScanKind::logcumsumexp;
+  if (fold) return gradient ? nullptr : &scan_cuda_fast.of[int(d.kind)][d.dtype];
+  if (d.dtype == DType::f64 || length(d) > INT32_MAX) return nullptr;
+  if (!gradient) return &(logs ? scan_cuda_fast_exps : scan_cuda_fast_extrema)[d.dtype];
+  return d.exclusive ? nullptr : &(logs ? scan_cuda_fast_log_grads : scan_cuda_fast_extremum_grads)[d.dtype];
+}
 struct Scratch { ScanCudaState* totals; double* products; };
 // Whether a line goes as a row or as a column is not known before its strides are.
-Scratch carve_all(const ScanDescriptor& d, const ScanLaunch& l, bool products, Carver& c) {
+Scratch carve_all(const ScanDescriptor& d, const ScanLaunch& l, const ScanFast* fast, bool products, Carver& c) {
   const int64_t n = length(d), lines = d.shape.numel() ? d.shape.numel() / n : 0;
-  const int64_t tiles = parts(n, l.row_tile), chained = tiles > 1 ? lines * tiles : 0, groups = tiles > 1 ? lines * parts(tiles, kScanGroup) : 0;
+  const int64_t tiles = parts(n, fast && fast->tile ? std::min(fast->tile, l.row_tile) : l.row_tile), chained = tiles > 1 ? lines * tiles : 0, groups = tiles > 1 ? lines * parts(tiles, kScanGroup) : 0;
   const int64_t segments = n > kScanWhole ? lines * parts(n, kScanSegment) : 0;
-  const bool ticket = l.segment && n * int64_t(byte_size(d.dtype)) >= kLeastFlow && lines > kLeastTickets;
+  const bool ticket = fast && n * int64_t(byte_size(d.dtype)) >= kLeastFlow && lines > kLeastTickets;
   Scratch s{};
   if (chained || segments || ticket) s.totals = c.take<ScanCudaState>("totals of tiles", 1 + std::max(chained + groups, segments));
   if (products) s.products = c.take<double>("products of tiles", lines * parts(n, l.column_tile));
   return s;
 }
 bool products(const ScanDescriptor& d, bool gradient) { return gradient && d.kind == ScanKind::cumprod; }
-void carve_scan(const ScanDescriptor& d, bool gradient, Carver& c) { (void)carve_all(d, launch_of(d, gradient), products(d, gradient), c); }
+void carve_scan(const ScanDescriptor& d, bool gradient, Carver& c) { (void)carve_all(d, launch_of(d, gradient), fast_of(d, gradient), products(d, gradient), c); }
 void carve(const ScanDescriptor& d, const void*, Carver& c) { carve_scan(d, false, c); }
 
 // Columns side by side whose rows are whole pieces of 16 bytes.
 bool in_pieces(const ScanCuda& p, int64_t size) {
   const int last = p.lines.rank - 1;
   bool in = p.lines.extent[last] * size % 16 == 0 && p.lines.extent[last] * size >= 256;
-  for (const int k : {0, 3}) {
-    in = in && p.lines.stride[k][last] == 1 && reinterpret_cast<uintptr_t>(k ? p.out : p.in[0]) % 16 == 0 && p.step[k] * size % 16 == 0;
+  const auto check = [&](int k, const void* data, int64_t size) {
+    in = in && p.lines.stride[k][last] == 1 && reinterpret_cast<uintptr_t>(data) % 16 == 0 && p.step[k] * size % 16 == 0;
     for (int a = 0; a < last; ++a) in = in && p.lines.stride[k][a] * size % 16 == 0;
-  }
+  };
+  check(0, p.in[0], size), check(3, p.out, size);
+  if (p.indices) check(4, p.indices, byte_size(DType::i64));
   return in;
 }
 
@@ -85,12 +94,13 @@ Status run_lines(const Stream& stream, const Lines& l, const TensorView (&in)[3]
   p.dtype = d.dtype, p.y_dtype = out.dtype;
   p.exclusive = d.exclusive, p.falling = l.falling, p.first = d.ties == ScanTies::first, p.max = d.kind == ScanKind::cummax;
   const int last = p.lines.rank - 1;
-  bool dense = true, across = false, whole[5];
+  bool dense = true, across = false, same = true, whole[5];
   for (int k = 0; k < 5; ++k) {
     const TensorView& v = *views[k];
     const bool neighbours = p.step[k] == 1 || p.step[k] == -1;
     whole[k] = true;
     if (v.absent()) continue;
+    same &= p.step[k] == p.step[3];
     if (k < 4) dense &= p.n == 1 || neighbours, across |= p.lines.stride[k][last] == 1;
     const int64_t size = byte_size(v.dtype);
     whole[k] = neighbours && p.n % launch.chunk == 0 && (reinterpret_cast<uintptr_t>(v.data) - uintptr_t(p.step[k] < 0 ? (launch.chunk - 1) * size : 0)) % 16 == 0;
@@ -101,10 +111,10 @@ Status run_lines(const Stream& stream, const Lines& l, const TensorView (&in)[3]
   p.tile = p.columns ? launch.column_tile : launch.row_tile, p.tiles = parts(p.n, p.tile);
   if (!p.columns && p.tiles > 1 && launch.segment) p.tile = parts(parts(p.n, p.tiles), launch.segment) * launch.segment, p.tiles = parts(p.n, p.tile);
   p.neighbours = dense && p.n > 1;
-  const bool flow = l.fast && l.sm90a && !p.columns && p.neighbours && p.step[0] == p.step[3] && p.n * byte_size(d.dtype) >= kLeastFlow;
-  const bool short_rows = l.fast && !p.columns && p.whole && p.n <= 32 * launch.chunk;
-  const bool strips = l.fast && p.columns && p.n <= kScanWhole && in_pieces(p, byte_size(d.dtype));
-  const Scratch s = carve_all(d, launch, l.products, c);
+  const bool flow = l.fast && l.sm90a && !p.columns && p.neighbours && same && (p.whole || !l.fast->whole) && p.n * byte_size(d.dtype) >= kLeastFlow;
+  const bool short_rows = l.fast && l.fast->short_rows && !p.columns && p.whole && p.whole_places && p.n <= 32 * launch.chunk;
+  const bool strips = l.fast && l.fast->strips && p.columns && p.n <= kScanWhole && in_pieces(p, byte_size(d.dtype));
+  const Scratch s = carve_all(d, launch, l.fast, l.products, c);
   p.totals = s.totals, p.products = s.products;
   return device::queue(stream, l.name, [&] {
     void* const handle = stream.handle;
@@ -129,7 +139,7 @@ Status run_lines(const Stream& stream, const Lines& l, const TensorView (&in)[3]
 Status run(const Launch<Scan>& l) {
   const ScanDescriptor& d = l.desc;
   const auto& a = l.args;
-  return run_lines(l.stream, {"scan.cuda.tile", d, launch_of(d, false), false, false, d.reverse, fast_of(d), l.state}, {along(a.x, d, d.reverse), {}, {}}, along(a.y, d, d.reverse), along(a.indices, d, d.reverse), l.carver());
+  return run_lines(l.stream, {"scan.cuda.tile", d, launch_of(d, false), false, false, d.reverse, fast_of(d, false), l.state}, {along(a.x, d, d.reverse), {}, {}}, along(a.y, d, d.reverse), along(a.indices, d, d.reverse), l.carver());
 }
 // Rows and columns are summed in another order, and which of them a line is depends on the lines around it.
 PrecisionGuarantee guarantee(const ScanDescriptor& d) {
@@ -150,15 +160,15 @@ Status run_backward(const Launch<ScanBackward>& l) {
   const auto reads = ScanBackward::reads(d.kind);
   const auto against = [&](const TensorView& v) { return along(v, d, !d.reverse); };
   const bool gradient = !sums(d);
-  return run_lines(l.stream, {"scan_backward.cuda.tile", d, launch_of(d, gradient), products(d, gradient), gradient && d.exclusive, !d.reverse, gradient ? nullptr : fast_of(d), l.state},
+  return run_lines(l.stream, {"scan_backward.cuda.tile", d, launch_of(d, gradient), products(d, gradient), gradient && d.exclusive, !d.reverse, fast_of(d, gradient), l.state},
                    {against(a.dy), reads.x ? against(a.x) : reads.indices ? against(a.indices) : TensorView{}, reads.y ? against(a.y) : TensorView{}}, against(a.dx), {}, l.carver());
 }
 
 // --- recurrences
 ScanDescriptor lanes_of(const LinearRecurrenceDescriptor& d) { return {.dtype = d.dtype, .shape = d.shape, .axis = d.axis, .reverse = d.reverse}; }
 PrecisionGuarantee guarantee_recurrence(const LinearRecurrenceDescriptor&) { return {.math_precision = DType::f64, .accumulator = DType::f64, .batch_invariant = false}; }
-void carve_forward(const LinearRecurrenceDescriptor& d, const void*, Carver& c) { (void)carve_all(lanes_of(d), linear_recurrence_cuda.forward[d.dtype], false, c); }
-void carve_gradient(const LinearRecurrenceDescriptor& d, const void*, Carver& c) { (void)carve_all(lanes_of(d), linear_recurrence_cuda.gradient[d.dtype], false, c); }
+void carve_forward(const LinearRecurrenceDescriptor& d, const void*, Carver& c) { (void)carve_all(lanes_of(d), linear_recurrence_cuda.forward[d.dtype], nullptr, false, c); }
+void carve_gradient(const LinearRecurrenceDescriptor& d, const void*, Carver& c) { (void)carve_all(lanes_of(d), linear_recurrence_cuda.gradient[d.dtype], nullptr, false, c); }
 Status run_forward(const Launch<LinearRecurrence>& l) {
   const ScanDescriptor d = lanes_of(l.desc);
   const auto view = [&](const TensorView& v) { return along(v, d, d.reverse); };

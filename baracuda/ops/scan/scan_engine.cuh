@@ -50,6 +50,16 @@ template <class Op> constexpr bool is_piped() {  // scan_piped.cuh
   if constexpr (requires { Op::kPiped; }) return Op::kPiped;
   else return false;
 }
+template <class Op> constexpr bool has_places() {  // indices beside y, in the kernels of ScanFast
+  if constexpr (requires { Op::kPlaces; }) return Op::kPlaces;
+  else return false;
+}
+// The index of what is element `at`, below 2^31, of the scan; -1 of nothing.
+__device__ __forceinline__ int64_t place_of(const ScanCuda& p, int at) { return at < 0 ? -1 : int64_t(uint32_t(p.falling ? int(p.n) - 1 - at : at)); }
+template <class Op> constexpr bool by_threads() {  // all elements of a thread at once, in the kernels of ScanFast
+  if constexpr (requires { Op::kThreads; }) return Op::kThreads;
+  else return false;
+}
 template <class Op> constexpr bool by_chunks() {
   if constexpr (requires { Op::kChunks; }) return Op::kChunks;
   else return false;

@@ -60,7 +60,8 @@ template <class T> struct LogSumExp {
     const V top = largest(piece), first = value(piece.x[0]);
     if (!L::tame(top) || !usable(s)) return false;
     const double own = double(L::power(top).v), k = s.k > own ? s.k : own;
-    if (!(first >= top - V(L::kRange)) && !(s.sum > 0 && s.k >= own - L::kRange)) return false;
+    const bool beside = s.sum > 0 && s.k >= own - L::kRange;
+    if (!beside && (!(first >= top - V(L::kRange)) || (p.exclusive && s.sum > 0))) return false;
     const V power = V(k);
     const double before = s.sum * L::shift(One(s.k - k)).v;
     Sum run = kIsHalf<T> ? 0 : Sum(before);

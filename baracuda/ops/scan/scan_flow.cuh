@@ -1,5 +1,5 @@
 #pragma once
-// Rows of sums and products on sm_90a: a tile of a line flows through shared memory. One warp asks the copy engine for tiles, in the order of a ticket; a
+// Rows of scans on sm_90a, and of the gradients of some: a tile of a line flows through shared memory. One warp asks the copy engine for tiles, in the order of a ticket; a
 // segment of the tile is one warp's from then on: it sums the segment, later scans it in place and has it written. Another warp posts the tile's total, a third
 // adds up the totals of the tiles before it, groups of kScanGroup by a tree and then one after the other, so that no tile waits for a chain of others. While
 // that is on its way the tiles behind are summed, so nobody waits. The floor is memory bandwidth.
@@ -15,15 +15,35 @@ inline namespace BARACUDA_ISA {
 namespace {
 
 constexpr int kFlowWarps = 16, kFlowStages = 8, kFlowOthers = 3;  // warps that scan; tiles of a block; warps that do not
+// Ops of several inputs, whole lines of elements of these sizes, say how large their tiles are.
+template <class Op> constexpr int flow_inputs() {
+  if constexpr (requires { Op::kInputs; }) return Op::kInputs;
+  else return 1;
+}
+template <class Op> constexpr int flow_warps() {
+  if constexpr (requires { Op::kFlowWarps; }) return Op::kFlowWarps;
+  else return kFlowWarps;
+}
+template <class Op> constexpr int flow_units(int common) {
+  if constexpr (requires { Op::kFlowUnits; }) return Op::kFlowUnits;
+  else return common;
+}
 constexpr int kFlowLag = 2, kFlowCluster = 16;                    // tiles that are summed and not yet scanned; blocks of a cluster, at most
 template <class Op, bool kWhole> struct Flow {
   using E = typename Op::E;
   using Word = typename Op::Word;
   using Unit = std::conditional_t<kWhole, uint4, Word>;
   static constexpr int kSize = sizeof(E), kPiece = 16 / kSize, kEach = Op::kWordEach;  // elements of a piece that is copied, of a word
-  static constexpr int kUnits = kWhole ? 5 : sizeof(Word) == 8 ? 11 : 21, kUnitWords = int(sizeof(Unit) / sizeof(Word)), kWords = kUnits * kUnitWords;
+  static constexpr int kUnits = flow_units<Op>(kWhole ? 5 : sizeof(Word) == 8 ? 11 : 21), kUnitWords = int(sizeof(Unit) / sizeof(Word)), kWords = kUnits * kUnitWords;
   static constexpr int N = kWords * kEach, kSegment = 32 * N, kRegion = kSegment * kSize + (kWhole ? 0 : 16);
-  static_assert(kUnits % 2 == 1 && kSegment * kSize % 16 == 0);
+  static constexpr int kInputs = flow_inputs<Op>(), kMostWarps = flow_warps<Op>();
+  static constexpr int size_of(int q) {
+    if constexpr (requires { Op::kPlacesOf; }) return q == Op::kPlacesOf ? int(sizeof(int64_t)) : kSize;
+    else return kSize;
+  }
+  static constexpr int before(int q) { return q ? before(q - 1) + size_of(q - 1) : 0; }  // bytes of an element's inputs
+  static constexpr int kBytes = kInputs > 1 ? kSegment * before(kInputs) : kRegion;        // of a warp
+  static_assert(kUnits % 2 == 1 && kSegment * kSize % 16 == 0 && (kInputs == 1 || kWhole));
 };
 // A segment in memory: its lowest place if it is full, which may lie outside of the line, and the elements that are there.
 template <class E, bool kUp> struct Stretch {
@@ -31,7 +51,9 @@ template <class E, bool kUp> struct Stretch {
   __device__ Stretch(E* first, int full, int there) : low(kUp ? first : first - (full - 1)), begin(kUp ? first : first - (there - 1)), end(begin + there) {}
   __device__ int shift() const { return int(reinterpret_cast<uintptr_t>(low) % 16 / sizeof(E)); }  // of `low` in its region, in elements
 };
-template <class Op> struct FlowTurn {
+template <bool kPlaces> struct FlowPlaces {};
+template <> struct FlowPlaces<true> { int64_t* places; };  // of the first element
+template <class Op> struct FlowTurn : FlowPlaces<has_places<Op>()> {
   uint32_t ticket;
   int left, shift, tile;  // elements of the tile; of the segments of x; its number in the line
   typename Op::Out* y;    // its first element
@@ -89,7 +111,7 @@ template <class Op> __device__ typename Op::State total_of_tiles(const Op& op, c
 }
 #endif
 
-template <class Op, bool kUp, bool kWhole> __global__ void __launch_bounds__((kFlowWarps + kFlowOthers) * 32, 1) flow_kernel(const __grid_constant__ ScanCuda p) {
+template <class Op, bool kUp, bool kWhole> __global__ void __launch_bounds__((flow_warps<Op>() + kFlowOthers) * 32, 1) flow_kernel(const __grid_constant__ ScanCuda p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using namespace hopper;
   using State = typename Op::State;
@@ -111,7 +133,9 @@ template <class Op, bool kUp, bool kWhole> __global__ void __launch_bounds__((kF
   uint4* const posted = reinterpret_cast<uint4*>(p.totals) + 1;
   enum { kFull, kSummed, kPosted, kStarted, kEmpty };
   const auto barrier = [&](int which, int slot) { return shared_at(&barriers[which][slot]); };
-  const auto region = [&](int slot, int w) { return regions + (slot * warps + (kUp ? w : warps - 1 - w)) * Shape::kRegion; };
+  const auto region = [&](int slot, int w, int q = 0) {
+    return regions + slot * warps * Shape::kBytes + warps * kSegment * Shape::before(q) + (kUp ? w : warps - 1 - w) * (q ? kSegment * Shape::size_of(q) : Shape::kRegion);
+  };
   struct Place {  // in the ring
     int slot = 0, phase = 0;
     __device__ void advance(int stages) { if (++slot == stages) slot = 0, phase ^= 1; }
@@ -144,13 +168,21 @@ template <class Op, bool kUp, bool kWhole> __global__ void __launch_bounds__((kF
       if (ticket < all) p.lines.offsets(line, offset);
       const E* const x = static_cast<const E*>(p.in[0]) + offset[0] + (kUp ? begin : -begin);
       const Stretch<const E, kUp> s(kUp ? x + first : x - first, kSegment, left - first < kSegment ? left - first : kSegment);
-      if (lane == 0) turns[at.slot] = {ticket, left, s.shift(), int(tile), static_cast<E*>(p.out) + offset[3] + (kUp ? begin : -begin)};
+      if (lane == 0) {
+        FlowTurn<Op>& turn = turns[at.slot];
+        turn.ticket = ticket, turn.left = left, turn.shift = s.shift(), turn.tile = int(tile), turn.y = static_cast<E*>(p.out) + offset[3] + (kUp ? begin : -begin);
+        if constexpr (has_places<Op>()) turn.places = static_cast<int64_t*>(p.indices) + offset[4] + (kUp ? begin : -begin);
+      }
       int rest = 0;
       if constexpr (kWhole) {
         if (ticket < all && lane == 0) {
-          const Stretch<const E, kUp> t(x, int(p.tile), left);
-          barrier_announce(barrier(kFull, at.slot), uint32_t(left * Shape::kSize));
-          load_bytes(shared_at(regions + at.slot * warps * Shape::kRegion + (t.begin - t.low) * Shape::kSize), t.begin, left * Shape::kSize, barrier(kFull, at.slot));
+          barrier_announce(barrier(kFull, at.slot), uint32_t(left * Shape::before(Shape::kInputs)));
+#pragma unroll
+          for (int q = 0; q < Shape::kInputs; ++q) {
+            const int size = Shape::size_of(q), low = kUp ? 0 : int(p.tile) - left;
+            const char* const from = static_cast<const char*>(p.in[q]) + (offset[q] + (kUp ? begin : -begin - (left - 1))) * size;
+            load_bytes(shared_at(region(at.slot, kUp ? 0 : warps - 1, q) + low * size), from, left * size, barrier(kFull, at.slot));
+          }
         }
       } else if (ticket < all && lane < warps && first < left) {  // what lies above the line is not read
         const bool top = kUp ? begin + first + kSegment >= p.n : begin + first == 0;
@@ -179,7 +211,7 @@ template <class Op, bool kUp, bool kWhole> __global__ void __launch_bounds__((kF
       State upto, left;
       scan_lanes(lane < warps ? totals[at.slot][lane] : op.identity(), 32, op.identity(), join, upto, left);
       if (lane == warps - 1 && chained) post(posted + ticket, upto);
-      if (clustered) {
+      if (Shape::kInputs == 1 && clustered) {
         const State total = of_lane(upto, warps - 1);
         if (lane < int(cluster)) send(&others[ticket % uint32_t(p.tiles)], &received, lane, total);
       }
@@ -213,10 +245,10 @@ template <class Op, bool kUp, bool kWhole> __global__ void __launch_bounds__((kF
     }
   }
   const int block = kUp ? lane : 31 - lane;  // of the region, in the order of memory
-  const auto units = [&](int slot, int shift) { return reinterpret_cast<Unit*>(region(slot, warp)) + shift / kEach + block * Shape::kUnits; };
+  const auto units = [&](int slot, int shift, int q = 0) { return reinterpret_cast<Unit*>(region(slot, warp, q)) + shift / kEach + block * Shape::kUnits; };
   // The words of the thread's elements, in the order of memory.
-  const auto read = [&](int slot, int shift, Word (&x)[kWords]) {
-    const Unit* const from = units(slot, shift);
+  const auto read = [&](int slot, int shift, Word (&x)[kWords], int q = 0) {
+    const Unit* const from = units(slot, shift, q);
     if constexpr (kWhole || kEach == 1) {
 #pragma unroll
       for (int k = 0; k < Shape::kUnits; ++k) {
@@ -252,55 +284,143 @@ template <class Op, bool kUp, bool kWhole> __global__ void __launch_bounds__((kF
       if (block == 31 && shift % 2) to[kWords] = w >> 16;
     }
   };
+  // The places of a warp's elements, as they lie in the region: numbers of 32 bits, or beside halves of 16, from the tile's first one on; then kBefore is
+  // what came before the tile.
+  constexpr uint32_t kBefore = 0xffff;
+  [[maybe_unused]] const auto write_places = [&](const auto& turn, const void* there, int count, int before) {
+    const int base = turn.tile * int(p.tile), low = kUp ? 0 : kSegment - count, sign = p.falling ? -1 : 1, origin = p.falling ? int(p.n) - 1 : 0;
+    int64_t* const to = turn.places + (kUp ? warp * kSegment : -warp * kSegment - (kSegment - 1));
+    // As long as nothing is -1, a number of 32 bits.
+    const auto place = [&](uint32_t i) {
+      if constexpr (kEach == 2) i = i == kBefore ? uint32_t(before) : uint32_t(base) + i;
+      const uint32_t at = i * uint32_t(sign) + uint32_t(origin);
+      return p.exclusive && int(i) < 0 ? int64_t(-1) : int64_t(at);
+    };
+    if (kWhole && p.whole_places) {
+#pragma unroll 5
+      for (int k = 2 * lane; k < kSegment; k += 64) {
+        uint32_t i[2];
+        if constexpr (kEach == 1) {
+          const uint2 words = static_cast<const uint2*>(there)[k / 2];
+          i[0] = words.x, i[1] = words.y;
+        } else {
+          const uint32_t word = static_cast<const uint32_t*>(there)[k / 2];
+          i[0] = word & 0xffff, i[1] = word >> 16;
+        }
+        if (uint32_t(k - low) < uint32_t(count)) __stcs(reinterpret_cast<longlong2*>(__builtin_assume_aligned(to + k, 16)), make_longlong2(place(i[0]), place(i[1])));
+      }
+    } else {
+      const auto* const from = static_cast<const std::conditional_t<kEach == 1, uint32_t, uint16_t>*>(there);
+#pragma unroll 7
+      for (int k = lane; k < kSegment; k += 32)
+        if (uint32_t(k - low) < uint32_t(count)) to[k] = place(from[k]);
+    }
+    __syncwarp();
+  };
+  // Bit k: whether the thread's k-th element is what its place, the second input, points to.
+  [[maybe_unused]] const auto found_of = [&](const Place& at) {
+    const auto* const places = reinterpret_cast<const uint2*>(region(at.slot, warp, 1));
+    const int i = turns[at.slot].tile * int(p.tile) + warp * kSegment + (kUp ? lane : kSegment - 1 - lane), own = p.falling ? int(p.n) - 1 - i : i, step = kUp != p.falling ? 32 : -32;
+    uint32_t words = 0;  // lane j: of elements 32 j and on, as they lie in the region
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      const uint32_t bits = __ballot_sync(0xffffffffu, places[j * 32 + lane].x == uint32_t(own + j * step));
+      if (lane == j) words = bits;
+    }
+    const int low = block * N;
+    const uint32_t found = __funnelshift_r(__shfl_sync(0xffffffffu, words, low / 32), __shfl_sync(0xffffffffu, words, low / 32 + 1 & 31), low % 32);
+    return kUp ? found & ((1u << N % 32) - 1) : __brev(found) >> (32 - N % 32);
+  };
+  const auto element_of = [&](const Word (&x)[kWords], int k) { return Op::of_word(x[kUp ? k / kEach : kWords - 1 - k / kEach], kUp ? k % kEach : kEach - 1 - k % kEach); };
   const auto sum = [&](const Place& at) {
     const FlowTurn<Op>& turn = turns[at.slot];
+    const int i = turn.tile * int(p.tile) + warp * kSegment + lane * N;
     const int m = turn.left - warp * kSegment;
     if (m < kSegment) {
-      E* const first = reinterpret_cast<E*>(region(at.slot, warp)) + turn.shift + (kUp ? lane * N : kSegment - 1 - lane * N);
-      for (int k = m > lane * N ? m - lane * N : 0; k < N; ++k) first[kUp ? k : -k] = op.none();
+#pragma unroll
+      for (int q = 0; q < Shape::kInputs; ++q) {
+        if (Shape::size_of(q) != Shape::kSize) continue;
+        E* const first = reinterpret_cast<E*>(region(at.slot, warp, q)) + turn.shift + (kUp ? lane * N : kSegment - 1 - lane * N);
+        E none;
+        if constexpr (Shape::kInputs == 1) none = op.none();
+        else none = op.none(q, reinterpret_cast<const E*>(region(at.slot, kUp ? 0 : warps - 1, q))[kUp ? turn.left - 1 : int(p.tile) - turn.left]);
+        for (int k = m > lane * N ? m - lane * N : 0; k < N; ++k) first[kUp ? k : -k] = none;
+      }
       __syncwarp();
     }
     Word x[kWords];
     read(at.slot, turn.shift, x);
     State s = op.identity(), upto, left;
+    if constexpr (Shape::kInputs == 3) {
+      Word second[kWords], third[kWords];
+      read(at.slot, 0, second, 1), read(at.slot, 0, third, 2);
+      s = op.template total<N>([&](int q, int k) { return element_of(q == 0 ? x : q == 1 ? second : third, k); });
+    } else if constexpr (Shape::kInputs == 2) s = op.template total<N>([&](int k) { return element_of(x, k); }, found_of(at));
+    else if constexpr (by_threads<Op>()) s = op.template total<N>([&](int k) { return element_of(x, k); });
+    else {
 #pragma unroll
-    for (int k = 0; k < kWords; ++k)
-#pragma unroll
-      for (int e = 0; e < kEach; ++e) {
-        const State v = Op::of_word(x[kUp ? k : kWords - 1 - k], kUp ? e : kEach - 1 - e);
-        s = k || e ? op.join(s, v) : v;
+      for (int k = 0; k < N; ++k) {
+        const auto v = element_of(x, k);
+        s = k ? op.took(s, v, i + k) : op.made(v, i);
       }
-    scan_lanes(s, 32, op.identity(), join, upto, left);
+    }
+    if constexpr (requires { op.lanes(s, upto, left); }) op.lanes(s, upto, left);
+    else scan_lanes(s, 32, op.identity(), join, upto, left);
     if (lane == 31) totals[at.slot][warp] = upto, barrier_arrive(barrier(kSummed, at.slot));
     return left;
   };
   const auto finish = [&](const Place& at, State mine) {
     barrier_wait(barrier(kStarted, at.slot), at.phase);
     const FlowTurn<Op>& turn = turns[at.slot];
-    State s = op.join(op.join(start[at.slot], before[at.slot][warp]), mine);
-    Word x[kWords], y[kWords];
+    const State begun = start[at.slot];
+    State s = op.join(op.join(begun, before[at.slot][warp]), mine);
+    Word x[kWords], y[kWords], places[has_places<Op>() ? kWords : 1];
+    const int base = turn.tile * int(p.tile), i = base + warp * kSegment + lane * N;
     read(at.slot, turn.shift, x);
     const bool first = turn.tile == 0 && warp == 0 && lane == 0;
-    const auto scan = [&]<bool kExclusive>() {
+    if constexpr (by_threads<Op>()) {
+      float held = 0;
+      const auto put = [&](int k, float of) {
+        if (k % kEach == kEach - 1) y[(kUp ? k : N - 1 - k) / kEach] = Op::rounded([&](int e) { return e == (kUp ? kEach - 1 : 0) ? of : held; });
+        held = of;
+      };
+      if constexpr (Shape::kInputs == 3) {
+        Word second[kWords], third[kWords];
+        read(at.slot, 0, second, 1), read(at.slot, 0, third, 2);
+        op.template scan<N>(s, [&](int q, int k) { return element_of(q == 0 ? x : q == 1 ? second : third, k); }, put);
+      } else if constexpr (Shape::kInputs == 2) op.template scan<N>(s, [&](int k) { return element_of(x, k); }, found_of(at), put);
+      else op.template scan<N>(s, [&](int k) { return element_of(x, k); }, put);
+    } else {
+      const auto scan = [&]<bool kExclusive>() {
 #pragma unroll
-      for (int k = 0; k < kWords; ++k) {
-        const int at = kUp ? k : kWords - 1 - k;
-        State v[kEach];
+        for (int k = 0; k < kWords; ++k) {
+          const int at = kUp ? k : kWords - 1 - k;
+          State v[kEach];
 #pragma unroll
-        for (int e = 0; e < kEach; ++e) {
-          const int of = kUp ? e : kEach - 1 - e;
-          const State then = op.join(s, Op::of_word(x[at], of));
-          v[of] = !kExclusive ? then : first && k == 0 && e == 0 ? op.empty() : s, s = then;
+          for (int e = 0; e < kEach; ++e) {
+            const int of = kUp ? e : kEach - 1 - e;
+            const State then = op.took(s, element_of(x, k * kEach + e), i + k * kEach + e);
+            v[of] = !kExclusive ? then : first && k == 0 && e == 0 ? op.empty() : s, s = then;
+          }
+          y[at] = Op::rounded([&](int e) { return v[e]; });
+          if constexpr (has_places<Op>()) {
+            if constexpr (kEach == 1) places[at] = uint32_t(v[0].at);
+            else places[at] = __byte_perm(min(uint32_t(v[0].at - base), kBefore), min(uint32_t(v[1].at - base), kBefore), 0x5410);
+          }
         }
-        y[at] = Op::rounded([&](int e) { return v[e]; });
-      }
-    };
-    if (p.exclusive) scan.template operator()<true>();
-    else scan.template operator()<false>();
+      };
+      if (p.exclusive) scan.template operator()<true>();
+      else scan.template operator()<false>();
+    }
     const int begin = warp * kSegment, there = turn.left - begin < kSegment ? turn.left - begin : kSegment;
     const Stretch<E, kUp> to(kUp ? turn.y + begin : turn.y - begin, kSegment, there);
     const int shift = to.shift();
     __syncwarp();
+    if constexpr (has_places<Op>()) {
+      write(at.slot, 0, places);
+      __syncwarp();
+      write_places(turn, region(at.slot, warp), there > 0 ? there : 0, begun.at);
+    }
     write(at.slot, shift, y);
     E* const here = reinterpret_cast<E*>(region(at.slot, warp)) + shift + (to.begin - to.low);
     publish();
@@ -349,10 +469,10 @@ template <class Op, bool kUp, bool kWhole> __global__ void __launch_bounds__((kF
 }
 // How lines of n elements go: tiles, warps of a tile.
 template <class Shape> struct FlowShape {
-  static constexpr int64_t kMost = int64_t(kFlowWarps) * Shape::kSegment;
+  static constexpr int64_t kMost = int64_t(Shape::kMostWarps) * Shape::kSegment;
   int64_t tiles;
   int warps;
-  explicit FlowShape(int64_t n) : tiles(n <= kMost ? 1 : n <= kFlowCluster * kMost ? std::min<int64_t>(kFlowCluster, device::ceil_div(n, kMost / 2)) : device::ceil_div(n, kMost)) {
+  explicit FlowShape(int64_t n) : tiles(n <= kMost ? 1 : Shape::kInputs == 1 && n <= kFlowCluster * kMost ? std::min<int64_t>(kFlowCluster, device::ceil_div(n, kMost / 2)) : device::ceil_div(n, kMost)) {
     warps = int(device::ceil_div(device::ceil_div(n, tiles), int64_t(Shape::kSegment)));
     tiles = device::ceil_div(n, int64_t(warps) * Shape::kSegment);
   }
@@ -364,11 +484,11 @@ template <class Op, bool kWhole> int launch_flow_of(const ScanCuda& given, void*
   const FlowShape<Shape> shape(given.n);
   ScanCuda p = given;
   p.tiles = shape.tiles, p.team = shape.warps * 32, p.tile = int64_t(shape.warps) * Shape::kSegment;
-  const int blocks = shape.warps > (sizeof(typename Op::State) == 8 ? 7 : 8) ? 1 : shape.warps > 4 ? 2 : 3, bytes = shape.warps * Shape::kRegion, threads = p.team + kFlowOthers * 32;
+  const int blocks = Shape::kInputs > 1 || shape.warps > (sizeof(typename Op::State) == 8 ? 7 : 8) ? 1 : shape.warps > 4 ? 2 : 3, bytes = shape.warps * Shape::kBytes, threads = p.team + kFlowOthers * 32;
   p.stages = std::min(kFlowStages, (kMemory / blocks - kOwn) / bytes);
   const auto kernel = p.step[0] > 0 ? flow_kernel<Op, true, kWhole> : flow_kernel<Op, false, kWhole>;
   const int64_t all = p.lines.units * p.tiles, most = int64_t(132) * blocks;
-  if (p.tiles > 1 && p.tiles <= kFlowCluster * kFlowLag && p.lines.units <= kLines) {  // the same sums, without other blocks' memory
+  if (Shape::kInputs == 1 && p.tiles > 1 && p.tiles <= kFlowCluster * kFlowLag && p.lines.units <= kLines) {  // the same sums, without other blocks' memory
     const int64_t each = device::ceil_div(p.tiles, kFlowCluster);
     const int cluster = int(device::ceil_div(p.tiles, each));
     p.clusters = true;
@@ -379,7 +499,10 @@ template <class Op, bool kWhole> int launch_flow_of(const ScanCuda& given, void*
     if (const cudaError_t e = cudaMemsetAsync(p.totals, 0, size_t(1 + (p.tiles > 1 ? all : 0)) * 16, static_cast<cudaStream_t>(stream))) return int(e);
   return device::launch(kernel, unsigned(std::min(all, most)), dim3(unsigned(threads)), size_t(p.stages) * bytes, stream, p);
 }
-template <class Op> int launch_flow(const ScanCuda& p, void* stream) { return p.whole ? launch_flow_of<Op, true>(p, stream) : launch_flow_of<Op, false>(p, stream); }
+template <class Op> int launch_flow(const ScanCuda& p, void* stream) {
+  if constexpr (flow_inputs<Op>() > 1) return launch_flow_of<Op, true>(p, stream);
+  else return p.whole ? launch_flow_of<Op, true>(p, stream) : launch_flow_of<Op, false>(p, stream);
+}
 
 }  // namespace
 }  // namespace BARACUDA_ISA

@@ -13,7 +13,7 @@ template <class T, class A, bool kProduct> struct Fold {
   using State = A;
   template <int N> struct Piece { T x[N]; };
   static constexpr int kIn = 1, kEach = 16 / int(sizeof(T)), kRounds = 8, kDownEach = kColumnElements, kBlocks = 3;
-  static constexpr bool kIndexed = false, kProducts = false, kIntegers = false, kChunks = true, kPiped = true;
+  static constexpr bool kIndexed = false, kProducts = false, kIntegers = false, kChunks = true, kPiped = true, kTwice = false;
   static constexpr int kAtOnce = sizeof(T) == 2 ? 2 : 4;  // chunks whose code stands side by side, in whole lines
   const ScanCuda& p;
   template <class Io> __device__ void load(Io& io) const { io.read(0, false, T{}); }
@@ -24,7 +24,7 @@ template <class T, class A, bool kProduct> struct Fold {
   __device__ static T none() { return element<T>(Pack<Acc<T>, 1>::of(Acc<T>(kProduct ? 1 : -0.0))); }  // an element that changes nothing
   // Elements by words, as they lie in memory: element k of one, and one of v(k).
   using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-  static constexpr int kWordEach = int(sizeof(Word) / sizeof(T));
+  static constexpr int kWordEach = int(sizeof(Word) / sizeof(T)), kStripRows = sizeof(State) * kWordEach > 8 || sizeof(T) == 8 ? 8 : 16;
   __device__ static A of_word(Word w, int k) {
     if constexpr (sizeof(T) == 8) return __builtin_bit_cast(double, w);
     else return A(row_team::Packed<T, kWordEach>{w}[k].v);
@@ -33,6 +33,8 @@ template <class T, class A, bool kProduct> struct Fold {
     if constexpr (sizeof(T) == 8) return __builtin_bit_cast(Word, v(0));
     else return row_team::Packed<T, kWordEach>::rounded([&](int k) { return Pack<float, 1>::of(float(v(k))); }).word[0];
   }
+  __device__ static State made(A v, int64_t) { return v; }
+  __device__ State took(State s, A v, int) const { return join(s, v); }  // element i
   template <int N> __device__ State own(const Piece<N>& piece, int k, int64_t) const { return A(value(piece.x[k]).v); }
   template <int N> __device__ bool chunk(const Piece<N>& piece, State& all) const {
     all = own(piece, 0, 0);

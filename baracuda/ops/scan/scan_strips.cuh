@@ -1,5 +1,5 @@
 #pragma once
-// Columns of sums and products that lie side by side in whole pieces of 16 bytes: a block has a strip of them, 256 or 128 bytes wide, and runs down all of it;
+// Columns of scans that lie side by side in whole pieces of 16 bytes: a block has a strip of them, 256 or 128 bytes wide, and runs down all of it;
 // asynchronous copies bring the next tiles to shared memory. A thread scans some elements of its columns, one word wide, in registers, and joins what lies above.
 // The floor is memory bandwidth.
 #include "baracuda/device/async_lines.cuh"
@@ -13,7 +13,7 @@ namespace {
 template <class Op, int kBytes> struct Strip {
   using E = typename Op::E;
   using Word = typename Op::Word;
-  static constexpr int kEach = Op::kWordEach, kWide = kBytes / int(sizeof(Word)), kDown = 512 / kWide, kRows = sizeof(typename Op::State) * kEach > 8 || sizeof(E) == 8 ? 8 : 16, kTile = kDown * kRows, kThreads = kWide * kDown,
+  static constexpr int kEach = Op::kWordEach, kWide = kBytes / int(sizeof(Word)), kDown = 512 / kWide, kRows = Op::kStripRows, kTile = kDown * kRows, kThreads = kWide * kDown,
                        kPieces = kBytes / 16, kStages = 4, kMemory = kStages * kTile * kBytes;
 };
 template <class Op, int kBytes> __global__ void __launch_bounds__(Strip<Op, kBytes>::kThreads, 1) strips_kernel(const __grid_constant__ ScanCuda p) {
@@ -66,38 +66,94 @@ template <class Op, int kBytes> __global__ void __launch_bounds__(Strip<Op, kByt
       const Word* const x = reinterpret_cast<const Word*>(tiles + stage * (kTile * kPieces)) + y * kRows * kWide + column;
       stage = stage + 1 == kStages ? 0 : stage + 1;
       const int64_t first = row + y * kRows;
-      State upto[kRows][kEach], before[kEach];
+      State all[kEach], before[kEach];
+      const auto joined = [&] {
 #pragma unroll
-      for (int k = 0; k < kRows; ++k) {
-        const Word word = x[k * kWide];
+        for (int e = 0; e < kEach; ++e) totals[parity][y][e][column] = all[e];
+        __syncthreads();
 #pragma unroll
-        for (int e = 0; e < kEach; ++e) {
-          const State v = first + k < p.n ? op.of_word(word, e) : op.identity();
-          upto[k][e] = k ? op.join(upto[k - 1][e], v) : v;
-        }
-      }
+        for (int e = 0; e < kEach; ++e)
 #pragma unroll
-      for (int e = 0; e < kEach; ++e) totals[parity][y][e][column] = upto[kRows - 1][e];
-      __syncthreads();
-#pragma unroll
-      for (int e = 0; e < kEach; ++e)
-#pragma unroll
-        for (int d = 0; d < kDown; ++d) {
-          if (d == y) before[e] = carry[e];
-          carry[e] = op.join(carry[e], totals[parity][d][e][column]);
-        }
-      if (!live) continue;
+          for (int d = 0; d < kDown; ++d) {
+            if (d == y) before[e] = carry[e];
+            carry[e] = op.join(carry[e], totals[parity][d][e][column]);
+          }
+      };
       E* const to = static_cast<E*>(p.out) + at[3] + first * p.step[3] + column * kEach;
+      [[maybe_unused]] const auto put = [&](int k, const State (&v)[kEach]) {
+        *reinterpret_cast<Word*>(to + k * p.step[3]) = Op::rounded([&](int e) { return v[e]; });
+        if constexpr (has_places<Op>()) {
+          Chunk<int64_t, kEach> places;
 #pragma unroll
-      for (int k = 0; k < kRows; ++k) {
-        if (first + k >= p.n) break;
-        State v[kEach];
+          for (int e = 0; e < kEach; ++e) places.lane[e] = place_of(p, v[e].at);
+          *reinterpret_cast<Chunk<int64_t, kEach>*>(static_cast<int64_t*>(p.indices) + at[4] + (first + k) * p.step[4] + column * kEach) = places;
+        }
+      };
+      if constexpr (by_threads<Op>()) {
+        Word words[kRows];
 #pragma unroll
-        for (int e = 0; e < kEach; ++e) v[e] = p.exclusive ? k ? op.join(before[e], upto[k - 1][e]) : before[e] : op.join(before[e], upto[k][e]);
-        if (p.exclusive && k == 0 && first == 0)
+        for (int k = 0; k < kRows; ++k) words[k] = x[k * kWide];
+        const auto element_of = [&](int k, int e) { return first + k < p.n ? Op::of_word(words[k], e) : op.nothing(); };
 #pragma unroll
-          for (int e = 0; e < kEach; ++e) v[e] = op.empty();
-        *reinterpret_cast<Word*>(to + k * p.step[3]) = op.rounded([&](int e) { return v[e]; });
+        for (int e = 0; e < kEach; ++e) all[e] = op.template total<kRows>([&](int k) { return element_of(k, e); });
+        joined();
+        if (!live) continue;
+        float v[kRows][kEach];
+#pragma unroll
+        for (int e = 0; e < kEach; ++e) op.template scan<kRows>(before[e], [&](int k) { return element_of(k, e); }, [&](int k, float of) { v[k][e] = of; });
+#pragma unroll
+        for (int k = 0; k < kRows; ++k)
+          if (first + k < p.n) *reinterpret_cast<Word*>(to + k * p.step[3]) = Op::rounded([&](int e) { return v[k][e]; });
+      } else if constexpr (Op::kTwice) {  // elements are taken again: states of them all would not fit in registers
+        Word words[kRows];
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) words[k] = x[k * kWide];
+#pragma unroll
+        for (int k = 0; k < kRows; ++k)
+#pragma unroll
+          for (int e = 0; e < kEach; ++e) {
+            const State v = op.made(Op::of_word(words[k], e), first + k);
+            all[e] = k ? first + k < p.n ? op.took(all[e], v) : all[e] : first < p.n ? v : op.identity();
+          }
+        joined();
+        if (!live) continue;
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) {
+          if (first + k >= p.n) break;
+          State v[kEach];
+#pragma unroll
+          for (int e = 0; e < kEach; ++e) {
+            const State then = op.took(before[e], op.made(Op::of_word(words[k], e), first + k));
+            v[e] = p.exclusive ? before[e] : then, before[e] = then;
+          }
+          put(k, v);
+        }
+      } else {
+        State upto[kRows][kEach];
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) {
+          const Word word = x[k * kWide];
+#pragma unroll
+          for (int e = 0; e < kEach; ++e) {
+            const State v = first + k < p.n ? op.made(op.of_word(word, e), first + k) : op.identity();
+            upto[k][e] = k ? op.join(upto[k - 1][e], v) : v;
+          }
+        }
+#pragma unroll
+        for (int e = 0; e < kEach; ++e) all[e] = upto[kRows - 1][e];
+        joined();
+        if (!live) continue;
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) {
+          if (first + k >= p.n) break;
+          State v[kEach];
+#pragma unroll
+          for (int e = 0; e < kEach; ++e) v[e] = p.exclusive ? k ? op.join(before[e], upto[k - 1][e]) : before[e] : op.join(before[e], upto[k][e]);
+          if (p.exclusive && k == 0 && first == 0)
+#pragma unroll
+            for (int e = 0; e < kEach; ++e) v[e] = op.empty();
+          put(k, v);
+        }
       }
     }
   }
