@@ -96,8 +96,11 @@ std::string refuse_sm90(const SdpaDescriptor& d, const PlanPreference& p) {
   return d.q_len < 128 ? "for 128 queries and more" : refuse_mma(d, p);
 }
 uint32_t* carve_order(const SdpaDescriptor& d, Carver& c) { return d.varlen ? c.take<uint32_t>("order of blocks", 1 + d.batch * d.heads * blocks(d.q_len, 128)) : nullptr; }
-// Up to 64 columns: tiles of 64 keys, in blocks of 256 queries, of which as many as there are keys would leave little empty. The keys alone decide: bits follow from the tiles.
-bool few_keys(const SdpaDescriptor& d) { return d.head_dim <= 64 && d.dv() <= 64 && d.k_len <= 640 && 4 * 256 * blocks(d.k_len, 256) <= 5 * d.k_len; }
+// Tiles of 64 keys. Up to 64 columns, in blocks of 256 queries, of which as many as there are keys would leave little empty. The keys alone decide: bits follow from the tiles.
+bool few_keys(const SdpaDescriptor& d) {
+  const int64_t width = std::max(d.head_dim, d.dv());
+  return d.k_len <= 640 && (width <= 64 ? 4 * 256 * blocks(d.k_len, 256) <= 5 * d.k_len : width > 128 && width <= 192);
+}
 void carve_sm90(const SdpaDescriptor& d, const void*, Carver& c) { carve_order(d, c); }
 Status run_sm90(const Launch<FlashSdpa>& l) {
   const SdpaDescriptor& d = l.desc;

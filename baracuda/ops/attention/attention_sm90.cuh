@@ -22,22 +22,22 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>
   using V = Pack<float, 1>;
   constexpr bool kGeneral = kScores == Scores::general, kCapped = kScores == Scores::capped, kShared = kCapped && kColumns <= 64;
   constexpr int kKeys = C::kKeys, kWidth = C::kWidth, kStages = C::kStages;
-  constexpr uint32_t kTileBytes = kKeys * kWidth * 2, kRowsBytes = C::kRows * kWidth * 2;
+  constexpr uint32_t kTileBytes = kKeys * kWidth * 2, kPartBytes = C::kPartRows * kWidth * 2;
   const SdpaCuda& p = work.p;
   extern __shared__ char memory[];
   __shared__ WgmmaPlace places[C::kPlaces];
-  __shared__ uint64_t barriers[1 + 4 * C::kStages + 2 * C::kQueries + 2 * C::kPlaces];
+  __shared__ uint64_t barriers[1 + 4 * C::kStages + 2 * C::kSlots + 2 * C::kPlaces];
   __shared__ bool spoiled;
   __shared__ uint32_t last_taken;  // of p.next's numbers, by this block
-  const uint32_t q0 = (shared_address(memory) + 1023) / 1024 * 1024, k0 = q0 + C::kQueries * kRowsBytes, v0 = k0 + kStages * kTileBytes;
+  const uint32_t q0 = (shared_address(memory) + 1023) / 1024 * 1024, k0 = q0 + C::kSlots * kPartBytes, v0 = k0 + kStages * kTileBytes;
   // Full: the tile has come; free: all warps are done with it.
-  const uint32_t q_full = shared_address(barriers), q_free = q_full + 8 * C::kQueries, k_full = q_free + 8 * C::kQueries, v_full = k_full + 8 * kStages, k_free = v_full + 8 * kStages, v_free = k_free + 8 * kStages, all_done = v_free + 8 * kStages;
+  const uint32_t q_full = shared_address(barriers), q_free = q_full + 8 * C::kSlots, k_full = q_free + 8 * C::kSlots, v_full = k_full + 8 * kStages, k_free = v_full + 8 * kStages, v_free = k_free + 8 * kStages, all_done = v_free + 8 * kStages;
   const uint32_t known = all_done + 8, forgotten = known + 8 * C::kPlaces;  // places
   if (threadIdx.x == 0) {
     fetch_map(work.q), fetch_map(work.k), fetch_map(work.v);
     spoiled = false, last_taken = UINT32_MAX;
     barrier_init(all_done, 4 * kGroups);
-    for (int i = 0; i < C::kQueries; ++i) barrier_init(q_full + 8 * i, 1), barrier_init(q_free + 8 * i, 4 * kGroups);
+    for (int i = 0; i < C::kSlots; ++i) barrier_init(q_full + 8 * i, 1), barrier_init(q_free + 8 * i, 4 * kGroups / C::kParts);
     for (int i = 0; i < C::kPlaces; ++i) barrier_init(known + 8 * i, 1), barrier_init(forgotten + 8 * i, 1);
     for (int i = 0; i < kStages; ++i) {
       barrier_init(k_full + 8 * i, 1), barrier_init(v_full + 8 * i, 1);
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>
   __syncthreads();
 
   // Blocks of queries and tiles so far: % stages is their place, / stages their phase.
-  int o = 0, u = 0;
+  uint32_t o = 0, u = 0;
   uint32_t slot = 0, turn = 0;  // of places: the one of block o, and its phase
   const auto next_slot = [&] {
     if (++slot == C::kPlaces) slot = 0, turn ^= 1;
@@ -95,44 +95,51 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>
             more = place.n >= 0;
             kv_head = place.head / int(p.group), batch = p.cu_q ? 0 : place.b, tiles = more ? place.tiles : 0, k_row = place.k_start + place.last_key;
           };
-          const auto bring_rows = [&] {
-            const WgmmaPlace& place = places[slot];
-            const int i = o % C::kQueries;
-            barrier_wait(q_free + 8 * i, (o / C::kQueries + 1) % 2);
-            next_slot();
-            if (o >= C::kQueries) barrier_arrive(forgotten + 8 * slot);  // block o - kQueries has left
-            if (more) {
-              barrier_expect(q_full + 8 * i, kRowsBytes);
+          const auto bring_rows = [&](int from, int to) {  // parts of block o
 #pragma unroll
-              for (int c = 0; c < kWidth / 64; ++c) load_box(q0 + i * kRowsBytes + c * C::kRows * 128, work.q, q_full + 8 * i, 64 * c, place.q_start + place.row0, place.head, batch);
-            } else barrier_arrive(q_full + 8 * i);
-            ++o;
+            for (int part = from; part < to; ++part) {
+              const WgmmaPlace& place = places[slot];
+              const uint32_t n = o * C::kParts + part, i = n % C::kSlots;
+              barrier_wait(q_free + 8 * i, (n / C::kSlots + 1) % 2);
+              if (part + 1 == C::kParts) {
+                next_slot();
+                if (o >= C::kQueries) barrier_arrive(forgotten + 8 * slot);  // block o - kQueries has left
+                ++o;
+              }
+              if (more) {
+                barrier_expect(q_full + 8 * i, kPartBytes);
+#pragma unroll
+                for (int c = 0; c < kWidth / 64; ++c)
+                  load_box(q0 + i * kPartBytes + c * C::kPartRows * 128, work.q, q_full + 8 * i, 64 * c, place.q_start + place.row0 + part * C::kPartRows, place.head, batch);
+              } else barrier_arrive(q_full + 8 * i);
+            }
           };
-          const auto bring = [&](const CUtensorMap& map, uint32_t to, uint32_t full, uint32_t free, int t, int row, int head, int item) {
-            const int i = t % kStages;
+          constexpr int kAhead = C::kSlots >= 2 * C::kParts ? C::kParts : C::kSlots - C::kParts;  // parts of the next block that have room beside this one
+          const auto bring = [&](const CUtensorMap& map, uint32_t to, uint32_t full, uint32_t free, uint32_t t, int row, int head, int item) {
+            const uint32_t i = t % kStages;
             barrier_wait(free + 8 * i, (t / kStages + 1) % 2);
             barrier_expect(full + 8 * i, kTileBytes);
 #pragma unroll
             for (int c = 0; c < kWidth / 64; ++c) load_box(to + i * kTileBytes + c * kKeys * 128, map, full + 8 * i, 64 * c, row, head, item);
           };
           look();
-          bring_rows();
+          bring_rows(0, C::kParts);
           if (tiles > 0) bring(work.k, k0, k_full, k_free, u, k_row, kv_head, batch);
 #pragma unroll 1
           while (more) {
-            const int n = tiles, head = kv_head, item = batch, turns = n > 0 ? n : 1, ahead = C::kQueries > 1 && turns > 1 ? 1 : turns - 1;
+            const int n = tiles, head = kv_head, item = batch, turns = n > 0 ? n : 1, ahead = kAhead > 0 && turns > 1 ? 1 : turns - 1;
             int row = k_row;
 #pragma unroll 1
             for (int j = 0; j < turns; ++j, row -= kKeys) {
               if (j == ahead) {  // the next block's rows, once those of the block before this one have left
                 look();
-                if constexpr (C::kQueries > 1) bring_rows();
+                bring_rows(0, kAhead);
               }
               const bool last = j + 1 >= n;
               if (!last || tiles > 0) bring(work.k, k0, k_full, k_free, last ? u + n : u + j + 1, last ? k_row : row - kKeys, last ? kv_head : head, last ? batch : item);
               if (j < n) bring(work.v, v0, v_full, v_free, u + j, row, head, item);
             }
-            if constexpr (C::kQueries == 1) bring_rows();
+            bring_rows(kAhead, C::kParts);
             u += n;
           }
         }
@@ -141,12 +148,13 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>
     }
   } else {
     take_registers<C::kTaken>();
-    using Queries = MmaTile<T, kWidth, kWidth / 8, C::kRows>;
+    using Queries = MmaTile<T, kWidth, kWidth / 8, C::kPartRows>;
     using Keys = MmaTile<T, kWidth, kWidth / 8, kKeys>;
     const int warp = __shfl_sync(kAllLanes, int(threadIdx.x) / 32, 0), lane = int(threadIdx.x) % 32, g = lane / 4, first = warp * 16, group = warp / 4;
     const int dv = int(p.head_dim_v);
     const float unit = work.unit;
     const WgmmaPlace* place = places;
+    const auto part = [&] { return o * C::kParts + (C::kParts > 1 ? group : 0); };  // of queries, the warpgroup's of block o
     const auto masked = [&](int j) { return j < place->seen.all_from || j >= place->seen.all_to; };
     const auto seen = [&]() -> const WgmmaTiles& { return C::kApart ? place->of_group[group] : place->seen; };
     const auto seen_keys = [&](int i, int j) {  // [from, to) of line i of the thread, from tile j on
@@ -171,7 +179,7 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>
       for (int k = 0; k < kColumns / 16; ++k) {
         const uint64_t keys = further(tile, k / 4 * kKeys * 128 + k % 4 * 32);
         if constexpr (held) wgmma<T, 0>(x[0], rows_held[k], keys, k != 0);
-        else wgmma<T>(x[0], further(rows, k / 4 * C::kRows * 128 + k % 4 * 32), keys, k != 0);
+        else wgmma<T>(x[0], further(rows, k / 4 * C::kPartRows * 128 + k % 4 * 32), keys, k != 0);
       }
       commit_products();
     };
@@ -288,15 +296,15 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>
     const auto pass = [&](auto careful) {
 #pragma unroll 1
       for (;; ++o, next_slot()) {
-        barrier_wait(q_full + 8 * (o % C::kQueries), o / C::kQueries % 2);
+        barrier_wait(q_full + 8 * (part() % C::kSlots), part() / C::kSlots % 2);
         place = places + slot;
         if (place->n < 0) {
           __syncwarp();
-          release(q_free + 8 * (o % C::kQueries));  // a second pass waits for it
+          release(q_free + 8 * (part() % C::kSlots));  // a second pass waits for it
           break;
         }
         const int tiles = place->tiles;
-        q = q0 + uint32_t(o % C::kQueries) * kRowsBytes;
+        q = q0 + uint32_t(part() % C::kSlots) * kPartBytes - (C::kParts > 1 ? uint32_t(group) * 64 * 128 : 0);  // of the block's first row
 #pragma unroll
         for (int j = 0; j < kColumns / 8; ++j) y[0][j][0] = y[0][j][1] = y[0][j][2] = y[0][j][3] = 0;
 #pragma unroll
@@ -388,7 +396,7 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>
         }
         // In the second pass numbers that are finite stay: that others are not must not show in them.
         T* const out = row_of<T>(p.y, *place, 0);
-        if (!careful && kColumns <= 192 && work.y_chunks && dv == kColumns && first + 16 <= place->n) {
+        if (!careful && work.y_chunks && dv == kColumns && first + 16 <= place->n) {
           if (!write_whole_rows<Queries, T, kColumns>(y, factor, q, first, out, p.y.row)) spoiled = true;
         } else {
           if constexpr (!careful) {
@@ -403,7 +411,7 @@ __global__ void __launch_bounds__(WgmmaShape<kColumns, kScores, kGroups, kShort>
           publish();
         }
         __syncwarp();
-        if (lane == 0) barrier_arrive(q_free + 8 * (o % C::kQueries));
+        if (lane == 0) barrier_arrive(q_free + 8 * (part() % C::kSlots));
       }
       ++o, next_slot();
     };
@@ -424,7 +432,7 @@ template <class T, int kColumns, Scores kScores, int kGroups, bool kShort = fals
   const bool varlen = p.cu_q != nullptr;
   const int64_t batch = varlen ? 1 : p.batch, rows = varlen ? p.total_q : p.q_len, keys = varlen ? p.total_k : p.k_len;
   WgmmaWork work{p};
-  if (!make_map(work.q, kIsF16<T>, p.q, batch, p.heads, rows, p.head_dim, C::kRows) || !make_map(work.k, kIsF16<T>, p.k, batch, p.kv_heads, keys, p.head_dim, C::kKeys) ||
+  if (!make_map(work.q, kIsF16<T>, p.q, batch, p.heads, rows, p.head_dim, C::kPartRows) || !make_map(work.k, kIsF16<T>, p.k, batch, p.kv_heads, keys, p.head_dim, C::kKeys) ||
       !make_map(work.v, kIsF16<T>, p.v, batch, p.kv_heads, keys, p.head_dim_v, C::kKeys))
     return sdpa_cuda_mma.forward[kIsF16<T> ? DType::f16 : DType::bf16](p, stream);
   constexpr int64_t kCached = 8 << 20;
@@ -432,8 +440,9 @@ template <class T, int kColumns, Scores kScores, int kGroups, bool kShort = fals
   work.heads = uint32_t(p.batch * p.heads), work.parts = uint32_t(device::ceil_div(p.q_len, C::kRows));
   const int64_t shift = p.top_left ? 0 : p.k_len - p.q_len, filling = most(0, device::ceil_div(p.left + 1 - shift, C::kRows));  // first blocks of a head, whose windows begin before the keys
   const bool alike = !p.next && p.left >= 0 && p.right >= 0 && 2 * filling <= work.parts;
-  work.pairs = !p.next && !alike && int64_t(work.heads) * work.parts > p.multiprocessors;
-  work.section = uint32_t(most(1, least(p.batch * p.heads, kCached / one * p.group)));
+  const bool full = p.left < 0 && p.right < 0, in_turn = !p.next && !full && p.left < 0 && work.parts <= 4 && p.multiprocessors % work.parts == 0;
+  work.pairs = !p.next && !alike && !full && !in_turn && int64_t(work.heads) * work.parts > p.multiprocessors;
+  work.section = uint32_t(most(1, least(p.batch * p.heads, in_turn ? p.multiprocessors / work.parts : kCached / one * p.group)));
   const auto items_of = [&](int64_t heads) { return work.pairs ? heads * (work.parts / 2) + (work.parts % 2 ? (heads + 1) / 2 : 0) : heads * (work.parts - work.late); };
   if (alike) work.late = uint32_t(filling);
   if (p.next) work.late = uint32_t(std::ceil(least(double(work.parts), std::sqrt(4.0 * p.multiprocessors * work.parts / work.heads))));

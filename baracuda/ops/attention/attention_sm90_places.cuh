@@ -14,13 +14,15 @@ template <int kColumns, Scores kScores, int kGroupsGiven, bool kShortGiven> stru
   static constexpr int kWidth = (kColumns + 63) / 64 * 64;  // of rows in shared memory
   static constexpr int kGroups = kGroupsGiven, kRows = 64 * kGroups, kWorkers = 128 * kGroups, kThreads = kWorkers + 128;
   static constexpr bool kApart = kGroups >= 3;              // a warpgroup leaves out tiles that it does not see: blocks of 192 rows end within tiles of 128 keys
-  static constexpr int kKeys = kShort ? 64 : kWidth <= 128 ? 128 : kWidth == 192 ? 96 : 80;
+  static constexpr int kKeys = kShort || kWidth == 256 ? 64 : kWidth == 192 ? 96 : 128;
   static constexpr bool kHeld = kWidth == 128 && kScores == Scores::plain;  // queries stay in registers
   static constexpr int kGiven = kGroups >= 3 ? 32 : kScores == Scores::general && kWidth <= 192 ? 56 : 40, kTaken = kGroups == 4 ? 112 : kGroups == 3 ? 160 : kScores == Scores::general && kWidth <= 192 ? 224 : 232;  // registers of a thread: of the copying one, of workers; as many as the launch has
   static_assert(kGiven + kGroups * kTaken <= 65536 / kThreads / 8 * 8 * (kGroups + 1), "more than the launch has: the workers would wait for ever");
-  static constexpr int kQueries = kWidth <= 128 ? 3 : 1, kPlaces = kQueries + 1;  // blocks of queries in shared memory, and known
-  static constexpr int kStages = kShort ? 4 : 2;  // tiles on their way or at work
-  static constexpr size_t kBytes = size_t(kQueries * kRows + 2 * kStages * kKeys) * kWidth * 2 + 1024;
+  // Parts in which a block's queries come and leave: a warpgroup's each, where shared memory has no room for three blocks. Rows of a part; parts there.
+  static constexpr int kParts = kWidth <= 128 ? 1 : kGroups, kPartRows = kRows / kParts, kSlots = kWidth == 192 && kShort ? 4 : 3;
+  static constexpr int kQueries = (kSlots + kParts - 1) / kParts, kPlaces = kQueries + 1;  // blocks of queries in shared memory, and known
+  static constexpr int kStages = kShort && kWidth <= 64 ? 4 : 2;  // tiles on their way or at work
+  static constexpr size_t kBytes = size_t(kSlots * kPartRows + 2 * kStages * kKeys) * kWidth * 2 + 1024;
 };
 struct WgmmaWork {
   SdpaCuda p;
@@ -46,9 +48,11 @@ struct WgmmaPlace {  // rows [row0, row0 + n) of a sequence's queries in a head
 template <class T> __device__ __forceinline__ T* row_of(const SdpaTensor& t, const WgmmaPlace& place, int r) { return row_at<T>(t, {place.b, 0, 0, 0, 0}, place.head, place.q_start + place.row0 + r); }
 // Item number k of a block of threads, in sections of heads one after the other: a block of queries, the last of a head first, which a causal mask makes
 // longer; of sequences, whose blocks are of any length, the next that nobody has taken (p.next), which is k itself, the short ones (late) behind all others, by
-// length, so that all blocks of threads end together; under a window, where all but a head's first are as long, the same, to and fro; else, where they are many, one
-// of a pair, a block of queries and its mirror image, or the middle ones of two heads (n is 0 where there is no second): under a causal mask all pairs are as long. The
-// pairs of the last rounds, where not all blocks of threads would have one more, are taken apart: their blocks of queries go by length, to and fro. False: there are no more.
+// length, so that all blocks of threads end together; under a window, where all but a head's first are as long, the same, to and fro; so, too, without a mask, and
+// where a section has a block of queries for each block of threads: with pairs twice as many heads are at work, more than the L2 cache holds; else, where they
+// are many, one of a pair, a block of queries and its mirror image, or the middle ones of two heads (n is 0 where there is no second): under a causal mask all pairs
+// are as long. The pairs of the last rounds, where not all blocks of threads would have one more, are taken apart: their blocks of queries go by length, to and fro.
+// False: there are no more.
 template <class C> __device__ __forceinline__ bool find_place(WgmmaPlace& place, const WgmmaWork& work, uint32_t k) {
   const SdpaCuda& p = work.p;
   const uint32_t parts = work.parts;

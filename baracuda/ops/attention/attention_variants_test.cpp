@@ -111,7 +111,7 @@ TEST(AttentionScale, ScoresFarApart) {
   for (DType t : {DType::f16, DType::bf16})
     for (SdpaDescriptor d : {SdpaDescriptor{.q_len = 300, .k_len = 512, .head_dim = 64}, {.q_len = 300, .k_len = 520, .head_dim = 64, .causal = true}, {.q_len = 700, .k_len = 520, .head_dim = 64},
                              {.q_len = 700, .k_len = 700, .head_dim = 64, .causal = true}, {.q_len = 300, .k_len = 520, .head_dim = 96}, {.q_len = 300, .k_len = 520, .head_dim = 128},
-                             {.q_len = 300, .k_len = 520, .head_dim = 128, .causal = true}, {.q_len = 300, .k_len = 520, .head_dim = 192}, {.q_len = 300, .k_len = 520, .head_dim = 256, .causal = true},
+                             {.q_len = 300, .k_len = 520, .head_dim = 128, .causal = true}, {.q_len = 300, .k_len = 520, .head_dim = 192}, {.q_len = 300, .k_len = 700, .head_dim = 192}, {.q_len = 300, .k_len = 520, .head_dim = 256, .causal = true},
                              {.q_len = 300, .k_len = 520, .head_dim = 64, .causal = true, .alibi = true}, {.q_len = 300, .k_len = 520, .head_dim = 128, .causal = true, .alibi = true}})
       for (const auto& levels : kLevels) {
         d.dtype = t, d.scale = 1;
@@ -504,11 +504,12 @@ TEST(AttentionRows, BlocksThatEndWithinATile) {  // Hopper at up to 64 columns, 
     for (int64_t i = 0; i < 600; ++i) EXPECT_EQ(many.lse.at(i), few.lse.at(i)) << name(t) << " " << i;
   }
 }
-TEST(AttentionRows, FewKeysAloneAndInABatch) {  // Hopper at up to 64 columns, softcap of bf16 with any number of keys, too: tiles of 64 keys, blocks of 256 rows where there are many, else of 128, with the same bits
+TEST(AttentionRows, FewKeysAloneAndInABatch) {  // Hopper at up to 64 columns, softcap of bf16 with any number of keys, too: tiles of 64 keys, blocks of 256 rows where there are many, else of 128, with the same bits; more than 128 columns: halves of a block's queries in turn
   for (DType t : {DType::f16, DType::bf16})
     for (SdpaDescriptor d : {SdpaDescriptor{.q_len = 250, .k_len = 250, .head_dim = 64, .causal = true}, {.q_len = 130, .k_len = 490, .head_dim = 64, .causal = true, .window_left = 70},
                              {.q_len = 270, .k_len = 240, .head_dim = 40}, {.q_len = 300, .k_len = 256, .head_dim = 64, .causal = true, .align = CausalAlign::top_left},
-                             {.q_len = 260, .k_len = 700, .head_dim = 64, .causal = true, .softcap = 3}, {.q_len = 140, .k_len = 200, .head_dim = 40, .softcap = 0.5}}) {
+                             {.q_len = 260, .k_len = 700, .head_dim = 64, .causal = true, .softcap = 3}, {.q_len = 140, .k_len = 200, .head_dim = 40, .softcap = 0.5},
+                             {.q_len = 260, .k_len = 240, .head_dim = 192, .causal = true}, {.q_len = 200, .k_len = 700, .head_dim = 176}, {.q_len = 300, .k_len = 300, .head_dim = 256, .causal = true}}) {
       d.dtype = t;
       Sdpa one(d, 84);
       check_sdpa(one);
