@@ -85,6 +85,8 @@ for _dtype, *_shape in ((torch.bfloat16, 2, 16, 16, 4096, 4096, 128, True), (tor
 for _d, _s, _causal in ((64, 8192, True), (64, 8192, False), (128, 2048, True), (128, 8192, True), (128, 8192, False), (128, 16384, True), (256, 8192, True), (256, 8192, False)):
     for _backward in (False, True):  # 16384 tokens, 2048 wide
         add((torch.bfloat16,), 16384 // _s, 2048 // _d, 2048 // _d, _s, _s, _d, _causal, _backward, repeats=100 if _d < 256 else 10)
+for _d, _s in ((64, 512), (64, 1024), (128, 384), (128, 512), (128, 1024), (256, 512), (256, 1024), (256, 2048)):  # short sequences, 2048 wide
+    add((torch.bfloat16,), 16384 // _s, 2048 // _d, 2048 // _d, _s, _s, _d, True, True)
 
 
 def decoding_reference(q, k, v, causal):

@@ -137,7 +137,8 @@ __device__ __forceinline__ int2 queries_seeing(const Mask& mask, const SdpaSeque
 using namespace hopper;
 
 // One thread: the block's number and what it stands for. Those with lower numbers have begun: sections of heads one after the other, in a section lower
-// keys first, which a causal mask makes longer. A thread block that stays takes one ahead: it comes to it, as those of lower numbers come to an end.
+// keys first, which a causal mask makes longer, of each head `delay` blocks behind the head before. Numbers that stand for no block are passed over. A thread block that stays
+// takes one ahead: it comes to it, as those of lower numbers come to an end.
 template <int kParts, int kRows, int kTile> __device__ __forceinline__ void take_place(const Work& work, Place& place) {
   const SdpaCuda& p = work.p;
   const uint32_t shares = uint32_t(p.shares), heads = uint32_t(p.kv_heads) * shares, lines = work.parts + work.delay * (work.section - 1);

@@ -70,6 +70,18 @@ TEST(AttentionSoftcap, Values) {
       check_sdpa(Sdpa(d, 4, 1.5));
     }
 }
+TEST(AttentionSoftcap, QueryThatIsNaN) {  // shows in the gradients of all that it sees, whichever query of a tile it is
+  for (DType t : {DType::f16, DType::bf16})
+    for (int64_t w : {64, 128})
+      for (int64_t row : {8, 9, 24, 130, 139}) {
+        Sdpa c({.dtype = t, .q_len = 300, .k_len = 300, .head_dim = w, .softcap = 20}, 6);
+        c.q.set(row * w + 1, NAN);
+        ASSERT_OK(c.forward());
+        ASSERT_OK(c.backward());
+        for (int64_t i = 0; i < c.dv.numel(); ++i) ASSERT_TRUE(std::isnan(c.dv.at(i)) && std::isnan(c.dk.at(i))) << name(t) << " " << w << " " << row << " " << i;
+        for (int64_t i = 0; i < c.dq.numel(); ++i) ASSERT_EQ(std::isnan(c.dq.at(i)), i / w == row) << name(t) << " " << w << " " << row << " " << i;
+      }
+}
 TEST(AttentionSoftcap, LargeScoresInOtherRows) {  // a score's tanh follows from the score alone
   for (DType t : {DType::f16, DType::bf16})
     for (int64_t w : {64, 128})
