@@ -1,7 +1,6 @@
 #pragma once
 // exp for sums and results in f16 or bf16, in few instructions (softmax and its gradient). 0 where exp(x) is hardly a normal number in f32: the
 // instruction takes hundreds of cycles for what is not, so such lanes are left out. NaN stays. The same bits on every instruction set.
-#include "baracuda/core/dtype.hpp"
 #include "baracuda/math/vmath.hpp"
 
 namespace baracuda::inline BARACUDA_ISA {
@@ -19,10 +18,10 @@ template <bool kMasked, class V> BARACUDA_HD V scale_by_floor(V p, V h, [[maybe_
   return where(h < least, V(0), scale(p, bits(h + kMagic<V>) - bits(V(kMagic<V>))));
 }
 
-// exp(d) 2^24 for d <= 0, in the place of exp_up, for results of T: 2^(h - 126.5) is split where h has its integer part, so that one instruction
-// of AVX-512 takes the fraction and another the exponent; h is positive, for such a fraction is exact. Relative error 2^-17.3, for bf16, whose
-// results keep 2^-9, 2^-13.2; exactly 2^24 for d = 0; 0 from d = -87 down. kNear: no d is below -86.
-template <class T, bool kNear, class V> BARACUDA_HD V exp_up_for_half(V d) {
+// exp(d) 2^24 for d <= 0, in the place of exp_up, for results of halves: 2^(h - 126.5) is split where h has its integer part, so that one instruction
+// of AVX-512 takes the fraction and another the exponent; h is positive, for such a fraction is exact. Relative error 2^-17.3;
+// exactly 2^24 for d = 0; 0 from d = -87 down. kNear: no d is below -86.
+template <bool kNear, class V> BARACUDA_HD V exp_up_for_half(V d) {
   constexpr double kLift = 126, up = 0x1p-102;
   const V h = fma(d, V(kLog2EInF32), V(kLift + 0.5));
   V f, whole = h;
@@ -42,9 +41,8 @@ template <class T, bool kNear, class V> BARACUDA_HD V exp_up_for_half(V d) {
     }
     f = c - whole;
   }
-  V p;  // 2^(f - 1/2) 2^(24 - 126), exact in the middle; minimax polynomials
-  if constexpr (std::is_same_v<T, bf16>) p = poly(f, up * 0x1.6a0082p-1, up * 0x1.f82502p-2, up * 0x1.470f84p-3, up * 0x1.c2a218p-5);
-  else p = poly(f, up * 0x1.6a0a28p-1, up * 0x1.f5c81p-2, up * 0x1.5dbc14p-3, up * 0x1.2cb02cp-5, up * 0x1.3ac75ep-7);
+  // 2^(f - 1/2) 2^(24 - 126), exact in the middle; a minimax polynomial
+  const V p = poly(f, up * 0x1.6a0a28p-1, up * 0x1.f5c81p-2, up * 0x1.5dbc14p-3, up * 0x1.2cb02cp-5, up * 0x1.3ac75ep-7);
   if constexpr (V::kVector && BARACUDA_VECTOR_BYTES == 64) return scale_by_floor<!kNear>(p, h, 1);
   else return where(h < 1, V(0), p * pow2<V>(bits(whole + kMagic<V>) - bits(V(kMagic<V>))));
 }

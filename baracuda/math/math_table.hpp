@@ -9,7 +9,7 @@
 #define BARACUDA_MATH_UNARY(X)                                                                                   \
   X(exp) X(expm1) X(exp2) X(log) X(log1p) X(log2) X(log10) X(tanh) X(sigmoid) X(erf) X(sin) X(cos) X(sqrt)       \
   X(round_even) X(trunc) X(floor) X(ceil) X(abs)
-#define BARACUDA_MATH_BRIEF(X) X(exp) X(expm1) X(exp2) X(log) X(log1p) X(log2) X(log10) X(tanh) X(sigmoid) X(erf) X(sinh) X(cosh) X(exp_for_f16) X(exp_for_bf16) X(exp_or_zero)
+#define BARACUDA_MATH_BRIEF(X) X(exp) X(expm1) X(exp2) X(log) X(log1p) X(log2) X(log10) X(tanh) X(sigmoid) X(erf) X(sinh) X(cosh) X(exp_for_half) X(exp_or_zero)
 
 namespace baracuda {
 

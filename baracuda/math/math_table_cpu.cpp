@@ -30,8 +30,7 @@ template <class From, class To> void convert_all(const From* x, To* y, int64_t n
   for (; i + N <= n; i += N) store<To, N>(y + i, load<N>(x + i));
   if (i < n) store_tail<To, N>(y + i, load_tail<N>(x + i, int(n - i)), int(n - i));
 }
-template <int N> BARACUDA_HD Brief<N> exp_for_f16(Brief<N> x) { return exp_up_for_half<f16, false>(smaller(Brief<N>(0), x)) * kDown<Brief<N>>; }
-template <int N> BARACUDA_HD Brief<N> exp_for_bf16(Brief<N> x) { return exp_up_for_half<bf16, false>(smaller(Brief<N>(0), x)) * kDown<Brief<N>>; }
+template <int N> BARACUDA_HD Brief<N> exp_for_half(Brief<N> x) { return exp_up_for_half<false>(smaller(Brief<N>(0), x)) * kDown<Brief<N>>; }
 #define BARACUDA_UNARY(name) [](const T* x, T* y, int64_t n) { map(x, y, n, [](auto v) { return name(v); }); },
 #define BARACUDA_OF_BRIEF(name) \
   [](const T* x, T* y, int64_t n) { map(x, y, n, []<int N>(Pack<T, N> v) { return Pack<T, N>::of(name(Brief<N>::of(v.v)).v); }); },

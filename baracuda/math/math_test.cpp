@@ -326,7 +326,7 @@ TEST(Math, brief_functions) {
 #define BARACUDA_ROW(name) {#name, &MathTable::OfBrief::name, [](double x) -> double { return std::name(x); }}
   const Row rows[] = {BARACUDA_ROW(exp), BARACUDA_ROW(expm1), BARACUDA_ROW(exp2), BARACUDA_ROW(log), BARACUDA_ROW(log1p), BARACUDA_ROW(log2), BARACUDA_ROW(log10),
                       BARACUDA_ROW(tanh), BARACUDA_ROW(erf), BARACUDA_ROW(sinh), BARACUDA_ROW(cosh), {"sigmoid", &MathTable::OfBrief::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }},
-                      {"exp_for_f16", &MathTable::OfBrief::exp_for_f16, falling_exp}, {"exp_for_bf16", &MathTable::OfBrief::exp_for_bf16, falling_exp, 0x1p-13},
+                      {"exp_for_half", &MathTable::OfBrief::exp_for_half, falling_exp},
                       {"exp_or_zero", &MathTable::OfBrief::exp_or_zero, exp_or_zero, 0x1p-20}};
 #undef BARACUDA_ROW
   const auto all = sets();

@@ -40,7 +40,7 @@ template <class T, int N> BARACUDA_HD T top_lane(Pack<T, N> v) {
 
 // exp_up for results of T, all tensors being of one type. kNear: no d is below -86.
 template <class T, bool kNear = false, class V> BARACUDA_HD V exp_up_for(V d) {
-  if constexpr (kIsHalf<T>) return exp_up_for_half<T, kNear>(d);
+  if constexpr (kIsHalf<T>) return exp_up_for_half<kNear>(d);
   else return softmax::exp_up(d);
 }
 template <SoftmaxFinish F, bool kOnce, class V> BARACUDA_HD V finished(V a, V b, V max, V sum, V sign) {
