@@ -6,7 +6,7 @@
 namespace baracuda::inline BARACUDA_ISA {
 
 inline constexpr double kLog2EInF32 = 0x1.715476p0;
-// p 2^floor(h), 0 where h < least, where |h| < 2^22 otherwise.
+// p 2^floor(h), 0 where h < least, where |h| < 2^22 otherwise; h is whole but for AVX-512.
 template <bool kMasked, class V> BARACUDA_HD V scale_by_floor(V p, V h, [[maybe_unused]] double least) {
   static_assert(V::kF32);
 #if BARACUDA_VECTOR_BYTES == 64

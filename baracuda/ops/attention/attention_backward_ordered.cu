@@ -15,7 +15,8 @@ using namespace attention;
 constexpr int kWidth = 64;
 template <Formula kFormula, bool kStaying> struct Config {
   static constexpr int kRows = sdpa_ordered_keys(kWidth), kWorkers = 256, kThreads = 512, kTile = kQueryTile<kWidth>;  // keys of a block, queries of a tile
-  static constexpr bool kStays = kStaying, kCapped = kFormula == Formula::capped || kFormula == Formula::both;  // thread blocks stay: there is room for the next block's k and v
+  static constexpr bool kCapped = kFormula == Formula::capped || kFormula == Formula::both;
+  static constexpr bool kStays = kStaying;  // thread blocks stay: there is room for the next block's k and v
   static constexpr int kHeld = kStays ? 2 : 1, kSlots = kStays || kCapped ? 1 : 2;  // blocks of keys, tiles of ds that shared memory holds
   static constexpr int kTaken = 208, kGiven = 64, kLeft = 32;                      // registers: of workers, of the third warpgroup, of the fourth
   static constexpr size_t kBytes = size_t(2 * kHeld * kRows + 4 * kTile) * kWidth * 2 + (kSlots + kCapped) * kRows * kTile * 2 + 2 * kPartBytes + 2 * kTile * 8 + 1024;

@@ -1,6 +1,6 @@
 #pragma once
-// The loops of predicates of floats, for instruction-set units: elements are taken as they lie, halves too, and what lies 4 KiB further is asked for,
-// as results are so small that memory is the limit. With AVX-512 the masks of 64 elements become bytes at once.
+// The loops of predicates of floats, for instruction-set units: elements are taken as they lie, halves too. With AVX-512 the masks of 64 elements
+// become bytes at once, and what lies 4 KiB further is asked for, as results are so small that memory is the limit.
 #include "baracuda/host/fetch_ahead.hpp"
 #include "baracuda/ops/elementwise/elementwise_table.hpp"
 

@@ -440,8 +440,9 @@ TEST(KvCacheAppend, LargerThanTheCaches) {
     ASSERT_OK(run_plan<KvCacheAppend>(d, {x, x, {}, y, v, 1}));
     ASSERT_OK(run_plan<KvCacheAppend>(d, {x, x, {}, off, v, 1}));
     EXPECT_TRUE(y.same_bits(off));
-    for (int64_t h = 0; h < 16; ++h)
-      EXPECT_EQ(std::memcmp(y.view().as<char>() + (h * capacity + 1) * 128 * size, x.view().as<char>() + h * 3300 * 128 * size, size_t(3300 * 128 * size)), 0);
+    for (const Large* into : {&y, &v})
+      for (int64_t h = 0; h < 16; ++h)
+        EXPECT_EQ(std::memcmp(into->view().as<char>() + (h * capacity + 1) * 128 * size, x.view().as<char>() + h * 3300 * 128 * size, size_t(3300 * 128 * size)), 0);
   }
 }
 

@@ -246,6 +246,17 @@ TEST(ScanBackward, LogCumsumExpInfinities) {  // the gradient of a +inf goes to 
   std::vector<double> x(4096, 0), want(4096, 0);
   x[0] = x[1] = -inf, x[2] = x[1000] = x[3000] = inf, want[2] = 998, want[1000] = 2000, want[3000] = 1096;
   expect_values(gradient({ScanKind::logcumsumexp, DType::f32, {4096}, 0}, Tensor(DType::f32, {4096}, x), ones(DType::f32, 4096)), want);
+  Tensor dy = ones(DType::f32, 4096);
+  for (double v : {inf, -inf}) {  // in a gradient it reaches all before, too
+    dy.set(2000, v);
+    const Tensor dx = gradient({ScanKind::logcumsumexp, DType::f32, {4096}, 0}, Tensor(DType::f32, {4096}, std::vector<double>(4096, 0)), dy);
+    double sum = 0;
+    for (int i = 4095; i > 2000; --i) {
+      sum += 1.0 / (i + 1);
+      ASSERT_NEAR(dx.at(i), sum, 1e-5 * sum) << i;
+    }
+    for (int i = 2000; i >= 0; --i) ASSERT_EQ(dx.at(i), v) << i;
+  }
 }
 TEST(ScanBackward, LogCumsumExpSteep) {  // chunks that go element by element, beside those that do not
   for (const auto& [t, n] : {std::pair<DType, int64_t>{DType::f32, 300}, {DType::f32, 3000}, {DType::f64, 300}})

@@ -1,6 +1,7 @@
 #include "baracuda/ops/scan/scan_cuda.hpp"
 #include "baracuda/device/launch.hpp"
 #include "baracuda/device/rows.hpp"
+#include "baracuda/device/sm90a.hpp"
 #include "baracuda/ops/scan/linear_recurrence.hpp"
 #include "baracuda/ops/scan/scan_fast.hpp"
 #include "baracuda/ops/scan/scan_lanes.hpp"
@@ -18,12 +19,6 @@ const ScanLaunch& launch_of(const ScanDescriptor& d, bool gradient) {
   return k.of[int(d.kind)][d.dtype];
 }
 constexpr int64_t kLeastFlow = 8192, kLeastTickets = 4 * 132;  // bytes of a line; lines that blocks take as they come
-// Whether the code that runs is sm_90a's: a state, or none.
-Result<PlanState> find_sm90a(const Stream& stream) {
-  static constexpr bool kIs = true;
-  return device::only_sm90a(stream).ok() ? PlanState(PlanState(), &kIs) : PlanState();
-}
-template <class D> Result<PlanState> prepare(const Stream& stream, const D&, const PlanPreference&) { return find_sm90a(stream); }
 int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 const ScanFast* fast_of(const ScanDescriptor& d, bool gradient) {
@@ -189,12 +184,12 @@ Status run_gradient(const Launch<LinearRecurrenceBackward>& l) {
 
 template <> std::span<const Kernel<Scan>> cuda_kernels<Scan>() {
   static constexpr Kernel<Scan> list[] = {{.name = "scan.cuda.tile", .device = DeviceKind::cuda, .min_arch = 80, .launch = launch_all<Scan>(Scanned{}, run),
-                                           .guarantee = guarantee, .refuse = scan_refuse, .carve = carve, .prepare = prepare<ScanDescriptor>}};
+                                           .guarantee = guarantee, .refuse = scan_refuse, .carve = carve, .prepare = device::find_sm90a}};
   return list;
 }
 template <> std::span<const Kernel<ScanBackward>> cuda_kernels<ScanBackward>() {
   static constexpr Kernel<ScanBackward> list[] = {{.name = "scan_backward.cuda.tile", .device = DeviceKind::cuda, .min_arch = 80,
-                                                   .launch = launch_all<ScanBackward>(Floating{}, run_backward), .guarantee = guarantee_backward, .carve = carve_backward, .prepare = prepare<ScanDescriptor>}};
+                                                   .launch = launch_all<ScanBackward>(Floating{}, run_backward), .guarantee = guarantee_backward, .carve = carve_backward, .prepare = device::find_sm90a}};
   return list;
 }
 template <> std::span<const Kernel<LinearRecurrence>> cuda_kernels<LinearRecurrence>() {

@@ -25,9 +25,8 @@ struct Octaves {
   float whole, rest;
   __device__ explicit Octaves(float v) : whole(rintf(v * kLog2E)), rest(fabsf(v) <= 0x1p30f ? fmaf(v, kLog2E, -whole) : 0) {}
 };
-__device__ __forceinline__ double power_of_two(float octaves) {  // whole ones
-  const float k = fminf(fmaxf(octaves, -1022.0f), 1023.0f);
-  return octaves < -1022 ? 0 : __hiloint2double((1023 + int(k)) << 20, 0);
+__device__ __forceinline__ double power_of_two(float octaves) {  // whole ones; never 0, which an infinite sum must not meet
+  return __hiloint2double((1023 + int(fminf(fmaxf(octaves, -1022.0f), 1023.0f))) << 20, 0);
 }
 __device__ __forceinline__ float short_power(float x) { return BARACUDA_INSTRUCTION(x, "ex2.approx.ftz.f32 %0, %1;", "f"(x)); }
 __device__ __forceinline__ LogGradState joined(LogGradState a, LogGradState b) {

@@ -15,7 +15,7 @@ template <class Op> __global__ void __launch_bounds__(kShortThreads) short_kerne
   const auto join = [&](const State& a, const State& b) { return op.join(a, b); };
   const int team = p.team, thread = int(threadIdx.x) & (team - 1), slots = kShortThreads / team, i = thread * V;
   [[maybe_unused]] const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-  __shared__ int shared_places[has_places<Op>() ? kShortThreads * V : 1];
+  __shared__ __align__(8) int shared_places[has_places<Op>() ? kShortThreads * V : 1];
   const bool x_up = p.step[0] > 0, y_up = p.step[3] > 0;
   const int64_t line = int64_t(blockIdx.x) * kShortRows * slots + int(threadIdx.x) / team;
   uint4 x[kShortRows];

@@ -1,6 +1,6 @@
 // Blocks in a stream: while exp of one tile of columns is computed, the next one is read and the one before is written; the gradient
 // finishes a block while the next one is summed. Every element is read from memory once and written once. Columns stand in buffers:
-// lines of a pitch that is a power of two would not stay in the caches. Rows are read again from the caches.
+// lines of a pitch that is a power of two would not stay in the caches. Exps of a row of softmax stand in one, too; other rows are read again from the caches.
 #include "baracuda/host/fetch_ahead.hpp"
 #include "baracuda/host/lane_sum.hpp"
 #include "baracuda/ops/softmax/softmax_lanes.hpp"
@@ -134,7 +134,8 @@ template <class T> struct Extremes {
 #if BARACUDA_VECTOR_BYTES == 64
   // Halves as integers: the largest one is the largest half, if that is not negative; the largest without a sign is the least half, or none is negative.
   static constexpr bool kWords = kIsHalf<T>;
-  __m512i largest[2] = {_mm512_set1_epi16(-0x8000), _mm512_set1_epi16(-0x8000)}, unsigned_largest[2] = {};
+  static constexpr short kLowest = kIsBf16<T> ? -0x80 : -0x400;  // -inf, which leaves out what is negative
+  __m512i largest[2] = {_mm512_set1_epi16(kLowest), _mm512_set1_epi16(kLowest)}, unsigned_largest[2] = {};
 #else
   static constexpr bool kWords = false;
 #endif

@@ -312,6 +312,28 @@ TEST(Softmax, LongRowsDoNotDependOnTheBatch) {
 }
 // Rows of a tensor larger than the caches, which begin with a line of them or not, are what each row is alone: near their maximum, far from it, none
 // positive, masked, with infinities and NaN, with a chunk that is small beside the others.
+TEST(Softmax, RowsFarBelowZero) {  // with a few elements behind the last whole lines or the last chunk; batches as large as what is written past the caches
+  for (DType t : {DType::f16, DType::bf16, DType::f32})
+    for (const auto& [rows, n] : {std::pair<int64_t, int64_t>{8, 65}, {8, 4097}, {8, 8193}, {187500, 70}}) {
+      if (rows > 8 && t != DType::bf16) continue;
+      for (SoftmaxKind kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax, SoftmaxKind::safe_softmax}) {
+        const SoftmaxDescriptor d{kind, t, {rows, n}, 1}, one{kind, t, {1, n}, 1};
+        SCOPED_TRACE(describe(d));
+        Tensor x = Tensor::normal(t, d.shape, 1, -200, 2), y(t, d.shape), alone(t, one.shape);
+        for (int64_t i = 0; kind == SoftmaxKind::safe_softmax && i < n; ++i) x.set(2 * n + i, -INFINITY);
+        ASSERT_OK(run_plan<Softmax>(d, {x, y}));
+        Values want = softmax_oracle(d, x.values());
+        for (int64_t i = 0; kind == SoftmaxKind::safe_softmax && i < n; ++i) want.v[size_t(2 * n + i)] = 0, want.scale[size_t(2 * n + i)] = 0;
+        EXPECT_CLOSE(y, want.v, {.ulps = 1, .terms = double(n)}, &want.scale);
+        for (int64_t r = 0; r < 8; ++r) {
+          TensorView row = x;
+          row.shape = one.shape, row.data = x.view().as<char>() + r * n * int64_t(byte_size(t));
+          ASSERT_OK(run_plan<Softmax>(one, {row, alone}));
+          EXPECT_EQ(std::memcmp(alone.view().data, y.view().as<char>() + r * n * int64_t(byte_size(t)), size_t(n) * byte_size(t)), 0) << r;
+        }
+      }
+    }
+}
 TEST(Softmax, RowsPastTheCaches) {
   if (on_cuda()) GTEST_SKIP() << "on CUDA nothing is written past the caches";
   for (DType t : {DType::f16, DType::bf16, DType::f32})
