@@ -317,6 +317,7 @@ TEST(Softmax, RowsFarBelowZero) {  // with a few elements behind the last whole 
     for (const auto& [rows, n] : {std::pair<int64_t, int64_t>{8, 65}, {8, 4097}, {8, 8193}, {187500, 70}}) {
       if (rows > 8 && t != DType::bf16) continue;
       for (SoftmaxKind kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax, SoftmaxKind::safe_softmax}) {
+        if (rows > 8 && kind != SoftmaxKind::softmax) continue;
         const SoftmaxDescriptor d{kind, t, {rows, n}, 1}, one{kind, t, {1, n}, 1};
         SCOPED_TRACE(describe(d));
         Tensor x = Tensor::normal(t, d.shape, 1, -200, 2), y(t, d.shape), alone(t, one.shape);
