@@ -140,11 +140,11 @@ template <class T> BARACUDA_HD double inverse_rms(double sum, const T* h, int64_
   return scale / __builtin_sqrt(s / double(n) + eps * scale * scale);
 }
 
-// R rows side by side, the k-th of them `row` + k `step`; `left` such groups are to be written, each `stride` rows behind the one before.
+// R rows side by side, the k-th of them `row` + k `step`; `left` such groups are to be written, each a row behind the one before.
 struct Together {
-  int64_t row, step, stride, left;
+  int64_t row, step, left;
   int64_t of(int k) const { return row + k * step; }
-  Together later(int64_t groups) const { return {row + groups * stride, step, stride, left - groups}; }
+  Together later(int64_t groups) const { return {row + groups, step, left - groups}; }
 };
 template <class T, int R, class Beside> BARACUDA_HD void sums_of_squares(const T* const (&x)[R], int64_t n, const Beside& beside, double (&sums)[R]) {
   sum_products<T>(n, [&](int r, int64_t i, int count, auto& a, auto& b) __attribute__((always_inline)) {
@@ -188,7 +188,7 @@ template <class T, bool kResidual, int R, class Beside> BARACUDA_HD void squares
 // Sums of rows alone, once for all that calls them.
 template <class T, bool kResidual, class Beside> __attribute__((noinline)) double squares_alone(const RmsNormRows& p, int64_t r) {
   double sum[1];
-  squares<T, kResidual>(p, Together{r, 0, 0, 0}, Beside(), sum);
+  squares<T, kResidual>(p, Together{r, 0, 0}, Beside(), sum);
   return sum[0];
 }
 template <class T, class Beside> __attribute__((noinline)) double sum_of_squares_alone(const T* x, int64_t n) {
@@ -236,7 +236,6 @@ template <class T, int R> int64_t groups_to_fetched(int64_t n, int64_t streams) 
   const int64_t later = R > 1 ? 1 : rows_later<T>(n), rows = R > 1 ? 1 : kFetchedBeside / (n * int64_t(sizeof(T)));
   return later ? later + (rows > 1 ? rows : 1) : rows_ahead<T>(n, 1, streams);
 }
-template <class T> const T* row_to_fetch(const T* x, int64_t pitch, int64_t ahead, const Together& t) { return row_to_fetch(x, pitch * t.stride, ahead, t.left); }
 // The lines of P packs.
 template <int P, class T> BARACUDA_HD void fetch_packs(const T* x) {
 #pragma GCC unroll 8
@@ -270,7 +269,7 @@ template <class T, bool kCastFirst, bool kResidual, int R> void forward_groups(c
     T* y[R];
     V scale[R];
     for (int r = 0; r < R; ++r) {
-      h[r] = h_of(t.of(r)), next[r] = row_to_fetch(static_cast<const T*>(p.x) + t.of(r) * p.x_pitch, p.x_pitch, ahead, t);
+      h[r] = h_of(t.of(r)), next[r] = row_to_fetch(static_cast<const T*>(p.x) + t.of(r) * p.x_pitch, p.x_pitch, ahead, t.left);
       y[r] = static_cast<T*>(p.y) + t.of(r) * p.y_pitch, scale[r] = double(summed[r].rstd);
     }
     return [=]<int P>(std::integral_constant<int, P>, int64_t i, int count) __attribute__((always_inline)) {
@@ -296,10 +295,10 @@ template <class T, bool kCastFirst, bool kResidual> void forward_rows(const RmsN
   if constexpr (!kResidual && kSideBySide > 1)
     if (!p.known && go_side_by_side<T>(p.rows, p.n)) {
       const int64_t groups = p.rows / kSideBySide;
-      forward_groups<T, kCastFirst, kResidual, kSideBySide>(p, {0, groups, 1, groups});
+      forward_groups<T, kCastFirst, kResidual, kSideBySide>(p, {0, groups, groups});
       done = groups * kSideBySide;
     }
-  forward_groups<T, kCastFirst, kResidual, 1>(p, {done, 0, 1, p.rows - done});
+  forward_groups<T, kCastFirst, kResidual, 1>(p, {done, 0, p.rows - done});
 }
 template <class T> void forward(const RmsNormRows& p) {
   if (kIsHalf<T> && p.cast_first) p.residual ? forward_rows<T, kIsHalf<T>, true>(p) : forward_rows<T, kIsHalf<T>, false>(p);
@@ -327,10 +326,10 @@ template <class T, bool kCastFirst, bool kResidual> void backward_rows(const Rms
     else dot = dot_of_gradient(dy_of(r), w, x_of(r), rstd, p.n, beside);
     out[0] = {rstd, A(-dot / double(p.n))};
   };
-  each_group<T, 1>(p.n, {0, 0, 1, p.rows}, sum, [&](const Together& t, const Summed<A> (&summed)[1]) {
+  each_group<T, 1>(p.n, {0, 0, p.rows}, sum, [&](const Together& t, const Summed<A> (&summed)[1]) {
     const int64_t r = t.row;
     const T *dy = dy_of(r), *x = x_of(r), *dh = kResidual ? static_cast<const T*>(p.dresidual_out) + r * p.dresidual_out_pitch : nullptr;
-    const T *next_dy = row_to_fetch(dy, p.dy_pitch, ahead, t), *next_x = row_to_fetch(x, p.x_pitch, ahead, t);
+    const T *next_dy = row_to_fetch(dy, p.dy_pitch, ahead, t.left), *next_x = row_to_fetch(x, p.x_pitch, ahead, t.left);
     T* dx = static_cast<T*>(p.dx) + r * p.dx_pitch;
     const V scale = double(summed[0].rstd), minus_mean = double(summed[0].minus_mean);
     return [=]<int P>(std::integral_constant<int, P>, int64_t i, int count) __attribute__((always_inline)) {
