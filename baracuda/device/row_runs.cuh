@@ -53,15 +53,15 @@ struct ShortRows {  // one behind the other, or anywhere
 };
 // A row a block: its warps have C words of 4 bytes a lane each (each_word() of row_team.cuh).
 using BlockTeam = row_team::TeamOf<false, false, false>;
+constexpr int kBlockWords = 13, kBlockThreads = 640;  // of a thread, of halves two elements each; threads of a multiprocessor, whose registers they share
 struct BlockShape {
   int threads = 0, slots = 0, pitch = 0, blocks = 0;  // threads: 0, a block does not hold a row; blocks of a multiprocessor
-  // At most `most` threads.
-  static BlockShape of(int64_t n, int size, int tensors, int words, int most) {
+  static BlockShape of(int64_t n, int size, int tensors) {
     BlockShape s;
-    const int64_t threads = device::ceil_div(n, int64_t(32) * words * (4 / size)) * 32;
-    if (threads > most) return s;
+    const int64_t threads = device::ceil_div(n, int64_t(32) * kBlockWords * (4 / size)) * 32;
+    if (threads > kBlockThreads) return s;
     s.pitch = int((n * size + 15 + 15) / 16 * 16);
-    for (s.blocks = int(most / threads) < 8 ? int(most / threads) : 8; s.blocks > 0; --s.blocks) {
+    for (s.blocks = int(kBlockThreads / threads) < 8 ? int(kBlockThreads / threads) : 8; s.blocks > 0; --s.blocks) {
       s.slots = (kMemory / s.blocks - kOwn) / (tensors * s.pitch);
       if (s.slots > 4) s.slots = 4;
       if (s.slots < (s.blocks > 1 ? 3 : 2)) continue;
@@ -71,9 +71,9 @@ struct BlockShape {
     return s;
   }
 };
-// Rows that are no whole pieces, of so many bytes at least.
-inline bool by_blocks(int64_t n, int size, int64_t rows, int tensors, int words, int most, int least) {
-  return n * size % 16 && n * size >= least && rows < int64_t(1) << 31 && BlockShape::of(n, size, tensors, words, most).threads > 0;
+// Rows that are no whole pieces, and so long that teams are not better off with them.
+inline bool by_blocks(int64_t n, int size, int64_t rows, int tensors) {
+  return n * size % 16 && n * size >= (size == 2 ? 4096 : 1024) && rows < int64_t(1) << 31 && BlockShape::of(n, size, tensors).threads > 0;
 }
 // Rows of n elements: tensors that are read, where they end in memory, and those that are written.
 struct BlockRows {
@@ -279,10 +279,6 @@ template <class T, int M, int kFirst, int kSecond, int kOutFirst, int kOutSecond
   }
   __device__ __forceinline__ static bool plain(int) { return false; }
   __device__ __forceinline__ static int bytes() { return 0; }
-  __device__ __forceinline__ int n() const { return data.n; }
-  template <class F> __device__ __forceinline__ void each_row(int, F) const {}
-  __device__ __forceinline__ const T* row_in(int, int) const { return nullptr; }
-  __device__ __forceinline__ T* row_out(int, int) const { return nullptr; }
   __device__ __forceinline__ int elements(int) const { return data.n; }
   __device__ __forceinline__ const T* in(int k, int run) const { return static_cast<const T*>(data.in[k]) + offset<kFirst, kSecond>(run, k); }
   __device__ __forceinline__ T* out(int k, int run) const { return data.out[k] ? static_cast<T*>(data.out[k]) + offset<kOutFirst, kOutSecond>(run, k) : nullptr; }

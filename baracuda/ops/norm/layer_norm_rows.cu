@@ -121,17 +121,15 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
 }
 
 // By blocks on sm_90a (device/row_runs.cuh), rows that are no whole chunks.
-constexpr int kWords = 13, kMost = 640;  // of a thread, of halves two elements each; threads of a multiprocessor, whose registers they share
-template <class T> constexpr int kLeast = kIsHalf<T> ? 4096 : 1024;  // bytes of a row: teams are better off with shorter ones
 struct LayerNormBlocksCuda {
   LayerNormCuda p;
   row_runs::BlockRows rows;
   row_runs::BlockShape shape;
 };
-template <class T, class W> __global__ void __launch_bounds__(kMost, 1) forward_blocks_kernel(const __grid_constant__ LayerNormBlocksCuda c) {
+template <class T, class W> __global__ void __launch_bounds__(row_runs::kBlockThreads, 1) forward_blocks_kernel(const __grid_constant__ LayerNormBlocksCuda c) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using namespace row_runs;
-  constexpr int N = kWord<T>, C = kWords;
+  constexpr int N = kWord<T>, C = kBlockWords;
   constexpr bool kKept = sizeof(W) == sizeof(T), kKeptBias = kKept && !kIsHalf<T>;  // weight and bias stay in registers
   extern __shared__ uint4 slots[];
   __shared__ uint64_t full[4];
@@ -287,8 +285,8 @@ template <class T, class W> int forward(const LayerNormCuda& given, void* stream
     const void* const data[] = {p.x, p.y};
     bool whole = ahead_bytes(1, C, shape.block) <= kMostAhead;
     for (int k = 0; k < 2; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
-    if (p.sm90a && row_runs::by_blocks(p.n, sizeof(T), p.rows.units, 1, kWords, kMost, kLeast<T>)) {
-      LayerNormBlocksCuda c{p, {int(p.n), {p.x, nullptr}, {}, {p.y, nullptr}}, row_runs::BlockShape::of(p.n, sizeof(T), 1, kWords, kMost)};
+    if (p.sm90a && row_runs::by_blocks(p.n, sizeof(T), p.rows.units, 1)) {
+      LayerNormBlocksCuda c{p, {int(p.n), {p.x, nullptr}, {}, {p.y, nullptr}}, row_runs::BlockShape::of(p.n, sizeof(T), 1)};
       c.rows.ends(p.rows, 0, 0, sizeof(T));
       return row_runs::launch(forward_blocks_kernel<T, W>, c.shape, 1, p.rows.units, stream, c);
     }

@@ -117,17 +117,15 @@ template <class T, class W, int C, bool kWhole> __global__ void __launch_bounds_
 }
 
 // By blocks on sm_90a (device/row_runs.cuh), rows that are no whole chunks.
-constexpr int kWords = 13, kMost = 640;  // of a thread, of halves two elements each; threads of a multiprocessor, whose registers they share
-template <class T> constexpr int kLeast = kIsHalf<T> ? 4096 : 1024;  // bytes of a row: teams are better off with shorter ones
 struct RmsNormBlocksCuda {
   RmsNormCuda p;
   row_runs::BlockRows rows;
   row_runs::BlockShape shape;
 };
-template <class T, class W, bool kResidual> __global__ void __launch_bounds__(kMost, 1) forward_blocks_kernel(const __grid_constant__ RmsNormBlocksCuda c) {
+template <class T, class W, bool kResidual> __global__ void __launch_bounds__(row_runs::kBlockThreads, 1) forward_blocks_kernel(const __grid_constant__ RmsNormBlocksCuda c) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using namespace row_runs;
-  constexpr int N = kWord<T>, C = kWords;
+  constexpr int N = kWord<T>, C = kBlockWords;
   constexpr bool kKept = sizeof(W) == sizeof(T);  // the weight stays in registers
   extern __shared__ uint4 slots[];
   __shared__ uint64_t full[4];
@@ -299,8 +297,8 @@ template <class T, class W> int forward(const RmsNormCuda& given, void* stream) 
     bool whole = ahead_bytes(tensors, C, shape.block) <= kMostAhead;
     for (int k = 0; k < 4; ++k) whole = whole && whole_chunks<T>(p.rows, k, data[k], p.n);
     // With a residual or without: a row's sum has one order.
-    if (p.sm90a && row_runs::by_blocks(p.n, sizeof(T), p.rows.units, 2, kWords, kMost, kLeast<T>)) {
-      RmsNormBlocksCuda c{p, {int(p.n), {p.x, p.residual}, {}, {p.y, p.residual_out}}, row_runs::BlockShape::of(p.n, sizeof(T), tensors, kWords, kMost)};
+    if (p.sm90a && row_runs::by_blocks(p.n, sizeof(T), p.rows.units, 2)) {
+      RmsNormBlocksCuda c{p, {int(p.n), {p.x, p.residual}, {}, {p.y, p.residual_out}}, row_runs::BlockShape::of(p.n, sizeof(T), tensors)};
       for (int k = 0; k < tensors; ++k) c.rows.ends(p.rows, k, k, sizeof(T));
       return row_runs::launch(p.residual ? forward_blocks_kernel<T, W, true> : forward_blocks_kernel<T, W, false>, c.shape, tensors, p.rows.units, stream, c);
     }
